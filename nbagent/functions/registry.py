@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
@@ -116,12 +117,21 @@ class FunctionDefinition:
 
 
 def is_name(text: str) -> bool:
-    """Whether the text has only letters and marks of any script, digits, _ and -.
+    """Whether a text has only letters and marks of any script, digits, _ and -.
 
     >>> is_name("मौसम-2"), is_name("read.all")
     (True, False)
     """
     return f"_{text.replace('-', '_')}".isidentifier()
+
+
+def clean_name(name: str) -> str:
+    """A name with an underscore for characters that `is_name` rejects.
+
+    >>> clean_name("मौसम (दिल्ली)"), clean_name("notes.delete/all")
+    ('मौसम_दिल्ली_', 'notes_delete_all')
+    """
+    return re.sub(r"\s+", "_", "".join(char if is_name(char) else " " for char in name))
 
 
 def _check_signature(func: Any, name: str, given: Mapping[str, Any] | None) -> None:

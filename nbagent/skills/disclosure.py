@@ -1,7 +1,7 @@
 """Progressive disclosure: the model first reads names and descriptions, then instructions and files as needed.
 
-A skill's text is untrusted data. It becomes part of the conversation and changes nothing else: scripts need approval
-each time, whatever the text or its `allowed-tools` say.
+A skill's text is untrusted data. It becomes part of the conversation and has no other effect: scripts need approval,
+whatever the text or its `allowed-tools` say.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from nbagent.skills.processes import MORE_TIME_S, ProcessLimits, run_limited
 from nbagent.text import shortened
 
 ACTIVATE, READ, RUN = "activate_skill", "read_skill_file", "run_skill_script"
-#: Characters of all names and descriptions in a system prompt, and of a description that was cut for it.
+#: Characters of all names and descriptions in a system prompt, and the least that a description is cut to.
 MAX_CATALOGUE, MIN_DESCRIPTION = 20_000, 80
-#: Characters of a file in one answer, names of files that are listed.
+#: Characters of a file that one call returns, and how many file names are listed.
 RESOURCE_CHARS, MAX_LISTED = 15_000, 200
 #: A script's interpreter, by its file extension.
 _INTERPRETERS = {".py": [sys.executable, "-B"], ".sh": ["bash"], ".bash": ["bash"], ".js": ["node"], ".mjs": ["node"]}
@@ -42,21 +42,21 @@ _INTRODUCTION = (
 
 
 def offered(skills: Iterable[SkillManifest]) -> tuple[dict[str, str], str]:
-    """The descriptions of skills for a model, by name, and a note on what was cut."""
-    texts = {each.name: " ".join(each.description.split()) for each in skills}
+    """Return the descriptions of skills for a model, by name, and a note if some were cut or omitted."""
+    texts = {skill.name: " ".join(skill.description.split()) for skill in skills}
     size = sum(len(name) + len(text) for name, text in texts.items())
     if size <= MAX_CATALOGUE:
         return texts, ""
-    most = max(MIN_DESCRIPTION, (MAX_CATALOGUE - sum(map(len, texts))) // len(texts))
-    ends = accumulate(len(name) + min(len(text), most) for name, text in texts.items())
+    length = max(MIN_DESCRIPTION, (MAX_CATALOGUE - sum(map(len, texts))) // len(texts))
+    ends = accumulate(len(name) + min(len(text), length) for name, text in texts.items())
     kept = {
-        name: shortened(text, most)
+        name: shortened(text, length)
         for (name, text), end in zip(texts.items(), ends, strict=True)
         if end <= MAX_CATALOGUE
     }
-    problem = f"the descriptions of {len(texts)} skills have {size:,} characters: they are cut to {most}"
-    left_out = f", and {len(texts) - len(kept)} skills are not offered to models" if len(kept) < len(texts) else ""
-    return kept, f"{problem}{left_out}. Use fewer folders of skills"
+    problem = f"the descriptions of {len(texts)} skills have {size:,} characters: they are cut to {length}"
+    omitted = f", and {len(texts) - len(kept)} skills are not offered to models" if len(kept) < len(texts) else ""
+    return kept, f"{problem}{omitted}. Use fewer folders of skills"
 
 
 def catalogue(descriptions: Mapping[str, str]) -> str:
@@ -66,7 +66,10 @@ def catalogue(descriptions: Mapping[str, str]) -> str:
 
 
 def instructions_of(skill: SkillManifest, messages: Iterable[LLMMessage]) -> str:
-    """A skill's instructions, between marks, with its folder and file names; once in a conversation."""
+    """A skill's instructions with its folder and file names, between marks.
+
+    If the messages contain them already, only a note that says so.
+    """
     lines = [f'<skill_content name="{skill.name}">', _as_data(skill.body)]
     if names := resources(skill):
         about = f"call {READ} to read a text; all are in the folder {_as_data(str(skill.folder))}"
@@ -78,14 +81,14 @@ def instructions_of(skill: SkillManifest, messages: Iterable[LLMMessage]) -> str
 
 
 def resources(skill: SkillManifest) -> list[str]:
-    """The names of a skill's files that can be read."""
-    ours = (SKILL_FILE, EXECUTABLE_FILE)
-    names = [each.name for each in skill.files if each.name not in ours and not each.name.endswith(".pyc")]
+    """The names of the skill's files that the model may read, without its own and compiled ones."""
+    own = (SKILL_FILE, EXECUTABLE_FILE)
+    names = [file.name for file in skill.files if file.name not in own and not file.name.endswith(".pyc")]
     return names if len(names) <= MAX_LISTED else [*names[:MAX_LISTED], "…"]
 
 
 def _as_data(text: str) -> str:
-    """Text that can't end, or begin, what a skill says."""
+    """The text without anything that could end or start a skill's marks."""
     return without_marks(show_control_chars(text), "skill_")
 
 
@@ -96,28 +99,28 @@ class Disclosure:
         self._find = find
         self._limits = limits
         self._folder = folder
-        #: The current scripts, and the function that runs them: a new one when they change, so that approval is asked
-        #: again.
+        #: The current scripts, and the function that runs them. When scripts change, a new function ends approvals for
+        #: the session.
         self._scripts: list[tuple[Path, File]] = []
         self._run: Callable[..., Any] = self.run
 
     def definitions(self, skills: Sequence[SkillManifest]) -> list[FunctionDefinition]:
-        """The tools for these skills; none that would have nothing to do."""
-        scripts = [(each.folder, file) for each in skills for file in each.files if _is_script(file)]
+        """The tools that these skills need."""
+        scripts = [(skill.folder, file) for skill in skills for file in skill.files if _is_script(file)]
         if scripts != self._scripts:
             self._scripts, self._run = scripts, functools.partial(self.run)
         timeout = self._limits.seconds + MORE_TIME_S
-        with_scripts = [each for each in skills if any(map(_is_script, each.files))]
-        found: list[tuple[str, Callable[..., Any], Sequence[SkillManifest], dict[str, Any]]] = [
+        with_scripts = [skill for skill in skills if any(map(_is_script, skill.files))]
+        tools: list[tuple[str, Callable[..., Any], Sequence[SkillManifest], dict[str, Any]]] = [
             (ACTIVATE, self.activate, skills, {"pinned": True}),
             (READ, self.read, list(filter(resources, skills)), {}),
             (RUN, self._run, with_scripts, {"approve": True, "timeout": timeout}),
         ]
-        return [_tool(name, function, of, options) for name, function, of, options in found if of]
+        return [_tool(name, function, usable, options) for name, function, usable, options in tools if usable]
 
     def _skill(self, name: str) -> SkillManifest:
         if (skill := self._find(name)) is None:
-            raise ToolError(f"There is no skill {name!r} any more.")
+            raise ToolError(f"The skill {name!r} no longer exists.")
         return skill
 
     def activate(self, name: str) -> str:
@@ -133,12 +136,12 @@ class Disclosure:
 
         Args:
             name: The skill
-            path: As it is listed in the skill's instructions
+            path: As listed in the skill's instructions
             offset: The first character to read
         """
         text = read_text_inside(self._skill(name).folder, path)
         end = offset + RESOURCE_CHARS
-        note = f"\n… ({len(text) - end:,} more characters: go on with offset={end})" if end < len(text) else ""
+        note = f"\n… ({len(text) - end:,} more characters: continue with offset={end})" if end < len(text) else ""
         return show_control_chars(text[offset:end]) + note
 
     def run(self, name: str, script: str, arguments: list[str] = [], stdin: str = "") -> dict[str, Any]:  # noqa: B006  never changed; None would give the model another schema
@@ -146,9 +149,9 @@ class Disclosure:
 
         Args:
             name: The skill
-            script: As it is listed in the skill's instructions
+            script: As listed in the skill's instructions
             arguments: Command-line arguments
-            stdin: What the script reads from its standard input
+            stdin: The script's standard input
         """
         skill = self._skill(name)
         skill.check_trusted()
@@ -179,11 +182,11 @@ def _tool(
     """A tool whose argument `name` is one of these skills."""
     from nbagent.functions.schema.function_schema import schema_of
 
-    about = schema_of(function)
-    properties = about.parameters["properties"]
-    named = {"name": properties["name"] | {"enum": [each.name for each in skills]}}
-    parameters = about.parameters | {"properties": properties | named}
-    return FunctionDefinition(name, about.description, parameters, function, source=_source, **options)
+    schema = schema_of(function)
+    properties = schema.parameters["properties"]
+    named = {"name": properties["name"] | {"enum": [skill.name for skill in skills]}}
+    parameters = schema.parameters | {"properties": properties | named}
+    return FunctionDefinition(name, schema.description, parameters, function, source=_source, **options)
 
 
 def _source(name: str, **others: Any) -> str:

@@ -1,4 +1,4 @@
-"""Finds skills: in given folders, of the project, of the user, of installed packages, and nbagent's own."""
+"""Finds skills in given folders, in the project, in the user's home and in installed packages."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import NamedTuple
 
 from nbagent.skills.manifest import SKILL_FILE, Problem
 
-#: The usual skill folders of agents, in a project and in the user's home.
+#: Agents' usual skill folders, in a project and in the user's home.
 SKILL_FOLDERS = (".agents/skills", ".claude/skills")
 #: The group of entry points. Each names a package whose folder contains skills.
 ENTRY_POINTS = "nbagent.skills"
-#: How many folders of a place are searched.
+#: How many folders are searched in one place, since links can form loops.
 MAX_FOLDERS = 5_000
 _SKIPPED = {".git", ".hg", ".svn", ".venv", "node_modules", "__pycache__"}
 
 
 class Place(NamedTuple):
-    """A folder of skills. Those of a `project` are used once the user trusts it."""
+    """A folder of skills. A `project`'s skills are used once the user trusts it."""
 
     folder: Path
     scope: str
@@ -29,18 +29,18 @@ class Place(NamedTuple):
 
 
 def discovered() -> Iterator[Place]:
-    """The places of the project, the current folder and those around it up to the repository's; then the user's."""
+    """The places of the project (the current folder and its parents, up to the repository's), then the user's."""
     home, current = Path.home(), Path.cwd().resolve()
     around = [current, *current.parents]
-    root = next((number for number, each in enumerate(around) if (each / ".git").exists()), 0)
-    projects = [each for each in around[: root + 1] if each != home.resolve()]
-    places = [Place(project / each, "project", project) for project in projects for each in SKILL_FOLDERS]
-    places += [Place(home / each, "user") for each in SKILL_FOLDERS]
-    return (each for each in places if each.folder.is_dir())
+    root = next((number for number, folder in enumerate(around) if (folder / ".git").exists()), 0)
+    projects = [folder for folder in around[: root + 1] if folder != home.resolve()]
+    places = [Place(project / name, "project", project) for project in projects for name in SKILL_FOLDERS]
+    places += [Place(home / name, "user") for name in SKILL_FOLDERS]
+    return (place for place in places if place.folder.is_dir())
 
 
 def of_packages() -> Iterator[Place]:
-    """The packages that entry points name. Slowly reads the installed packages; imports nothing."""
+    """The packages that entry points name. Slow, since it searches all installed packages. Imports none of them."""
     for point in importlib.metadata.entry_points(group=ENTRY_POINTS):
         try:
             spec = find_spec(point.value)
@@ -51,10 +51,7 @@ def of_packages() -> Iterator[Place]:
 
 
 def skill_folders(place: Place) -> tuple[list[Path], list[Problem]]:
-    """The folders at and below this one that contain a skill, sorted; and the problems found.
-
-    In a project, links are not followed.
-    """
+    """Return the folders in a place that contain a skill, and the problems found. A project's links are ignored."""
     if not place.folder.is_dir():
         return [], [Problem("error", "", "there is no such folder or package", str(place.folder))]
     found: list[Path] = []

@@ -1,8 +1,8 @@
-"""Calls the Python entry of an executable skill. It also runs on its own, in a separate process.
+"""Calls the Python entry of an executable skill. This file also runs as a script, in a separate process.
 
-There it must not need nbagent: it imports only the standard library and pydantic. It reads one JSON object from its
-standard input, `{"file", "function", "arguments"}`, and prints one: `{"value": …}`, `{"invalid": …}` with pydantic's
-errors of the arguments, or `{"error": …}`. The skill's printed output goes to the standard error.
+So it imports only the standard library and pydantic, not nbagent. The script reads `{"file", "function", "arguments"}`
+as JSON from standard input and prints `{"value": …}`, `{"invalid": …}` with pydantic's errors for the arguments, or
+`{"error": …}`. The skill's own output goes to standard error.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 
 def answer(file: str, function: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """A call's outcome, as JSON data."""
+    """Call a function and return its outcome as JSON data."""
     from pydantic import BaseModel, TypeAdapter, ValidationError, validate_call
 
     try:
@@ -30,8 +30,7 @@ def answer(file: str, function: str, arguments: dict[str, Any]) -> dict[str, Any
         model = hints.get(names[0]) if len(names) == 1 else None
         try:
             if isinstance(model, type) and issubclass(model, BaseModel):
-                given = model.model_validate(arguments)
-                value = call(given)
+                value = call(model.model_validate(arguments))
             else:
                 value = validate_call(call)(**arguments)
         except ValidationError as error:
@@ -40,7 +39,7 @@ def answer(file: str, function: str, arguments: dict[str, Any]) -> dict[str, Any
             value = asyncio.run(_awaited(value))
         output = TypeAdapter(hints.get("return", Any))
         return {"value": output.dump_python(output.validate_python(value), mode="json")}
-    except (Exception, SystemExit) as error:  # noqa: BLE001  whatever the skill raises is its answer
+    except (Exception, SystemExit) as error:  # noqa: BLE001  a skill may raise anything
         return {"error": f"{type(error).__name__}: {error}" if str(error) else type(error).__name__}
 
 
@@ -50,11 +49,11 @@ async def _awaited(value: Any) -> Any:
 
 @lru_cache(64)
 def _module(file: str, changed_ns: int) -> Any:
-    """The module of a file, under a unique name. It can import the other files of its folder as a package's."""
+    """The module of a file, under a unique name. It can import the other files of its folder, as a package can."""
     module: Any = types.ModuleType(f"nbagent_skill_{abs(hash((file, changed_ns))):x}")
     module.__file__, module.__path__ = file, [str(Path(file).parent)]
-    sys.modules[module.__name__] = module  # pydantic looks for the names in annotations there
-    exec(compile(Path(file).read_bytes(), file, "exec"), module.__dict__)  # noqa: S102  the skill, after approval
+    sys.modules[module.__name__] = module  # where pydantic resolves the names in annotations
+    exec(compile(Path(file).read_bytes(), file, "exec"), module.__dict__)  # noqa: S102  the approved skill
     return module
 
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class _Loaded:
-    """The loaded data of a skill's folder with these files. `definition` is the tool of an executable skill."""
+    """A loaded skill folder. `definition` is the tool of an executable skill."""
 
     place: Place
     files: tuple[File, ...]
@@ -52,17 +52,17 @@ class _Loaded:
 class SkillHost(Toolset):
     """The skills of some folders, for `agent.use`.
 
-    It looks in the given folders first; with `discover`, then in `.agents/skills` and `.claude/skills` of the project
-    (the current folder and its parents, up to the repository's) and of the user, and in the entry points
-    `nbagent.skills` of installed packages; with `builtin`, last in nbagent's own skills. Of two skills with one name
-    the first is used. A project's skills are used once the user trusts them: call `trust()`, or answer the question.
-    When one of their files changes, nbagent asks again.
+    It looks in the given folders first. With `discover`, it continues in `.agents/skills` and `.claude/skills` of the
+    project (the current folder and its parents, up to the repository's) and of the user, and in the entry points
+    `nbagent.skills` of installed packages. With `builtin`, nbagent's own skills come last. If two skills have the same
+    name, the first is used. A project's skills are used once the user trusts them: call `trust()`, or answer the
+    question. When one of their files changes, nbagent asks again.
 
     Skills without a Python entry are instructions: the model reads names and descriptions, and activates what it needs.
     Their scripts run after approval, within `limits`, in `work_dir`, by default a temporary folder. An executable skill
-    is a tool. It runs in a separate process, within `limits` and its manifest's timeout. If it was found in the project
-    or the user's folders, its calls need approval. Loading a skill runs none of its code. A call runs with your rights:
-    the limits are not a sandbox.
+    is a tool. It runs in a separate process, within `limits` and its manifest's timeout. If it was found in the
+    project's or the user's folders, its calls need approval. Loading a skill runs none of its code. A call runs with
+    your rights: the limits are not a sandbox.
 
     Loading never fails: the DataFrames `table` and `diagnostics` list the skills and their problems. Changes on disk
     take effect with the next run, or with `reload()`.
@@ -90,7 +90,7 @@ class SkillHost(Toolset):
         folder = None if work_dir is None else checked_path(work_dir, "Pass a folder for scripts.").absolute()
         self._disclosure = Disclosure(self.manifest, self._limits, folder)
         self._loaded: dict[Path, _Loaded] = {}
-        #: Problems of places, and between skills.
+        #: Problems that don't belong to a single skill's files.
         self._problems: list[Problem] = []
         #: The descriptions that the model reads, by name.
         self._offered: dict[str, str] = {}
@@ -107,11 +107,11 @@ class SkillHost(Toolset):
             self._offer()
 
     async def prepare(self) -> None:
-        """See `Toolset`: reloads what has changed."""
+        """Reload changed skills; see `Toolset`."""
         await run_in_thread(self.reload)
 
     def trust(self, answer: bool = True) -> None:
-        """Say whether the skills of the current project are used, now and as long as their files stay the same."""
+        """Trust the current project's skills until one of their files changes; with False, distrust them."""
         with self._lock:
             self._search()
             for project, skills in self._of_projects().items():
@@ -128,7 +128,7 @@ class SkillHost(Toolset):
         self._loaded = loaded
 
     def _load(self, folder: Path, place: Place) -> _Loaded:
-        """The skill in a folder, from the last load if its files are unchanged."""
+        """Load the skill in a folder, unless it is loaded and its files are unchanged."""
         known, files = self._loaded.get(folder), files_inside(folder)
         if known is not None and (known.place, known.files) == (place, files):
             return known
@@ -140,13 +140,13 @@ class SkillHost(Toolset):
         return _Loaded(place, files, manifest, problems, definition)
 
     def _definition(self, manifest: SkillManifest) -> FunctionDefinition:
-        """An executable skill as a tool. Raises ValueError if it can't be one."""
+        """Make an executable skill a tool. Raises ValueError if it can't be one."""
 
         async def call_skill(**arguments: Any) -> dict[str, Any]:
             manifest.check_trusted()
             file, _, function = str(manifest.entry).rpartition(":")
             call: dict[str, Any] = {"file": str(manifest.folder / file), "function": function, "arguments": arguments}
-            if manifest.scope == "builtin" or IN_BROWSER:  # where there are no other processes
+            if manifest.scope == "builtin" or IN_BROWSER:  # a browser has no other processes
                 found = await run_in_thread(partial(answer, **call))
             else:
                 limits = replace(self._limits, seconds=manifest.timeout)
@@ -170,86 +170,83 @@ class SkillHost(Toolset):
 
     def _of_projects(self) -> dict[Path, list[SkillManifest]]:
         projects: dict[Path, list[SkillManifest]] = {}
-        for each in self._loaded.values():
-            if each.manifest is not None and each.place.project is not None:
-                projects.setdefault(each.place.project, []).append(each.manifest)
+        for loaded in self._loaded.values():
+            if loaded.manifest is not None and loaded.place.project is not None:
+                projects.setdefault(loaded.place.project, []).append(loaded.manifest)
         return projects
 
     def _set_states(self) -> None:
-        """Which skills are on. Asks about projects without an answer."""
+        """Decide which skills are on. Asks about projects without an answer."""
         answers = {project: trust.ask(project, skills) for project, skills in self._of_projects().items()}
         names: dict[str, Path] = {}
-        for each in self._loaded.values():
-            manifest, answer = each.manifest, answers.get(each.place.project) if each.place.project else True
+        for loaded in self._loaded.values():
+            manifest, answer = loaded.manifest, answers.get(loaded.place.project) if loaded.place.project else True
             if manifest is None:
-                each.state = "off: it is broken"
+                loaded.state = "off: it is broken"
             elif answer is None:
-                each.state = "off: nobody can answer here whether its project is trusted"
+                loaded.state = "off: nobody can answer here whether its project is trusted"
             elif not answer:
-                each.state = "off: its project is not trusted"
+                loaded.state = "off: its project is not trusted"
             elif manifest.name in names:
-                each.state = "off: another skill has the same name"
+                loaded.state = "off: another skill has the same name"
                 text = f"it is not used, since {names[manifest.name]} has the same name"
                 self._problems.append(Problem("warning", manifest.name, text, str(manifest.folder)))
             else:
                 names[manifest.name] = manifest.folder
-                each.state = "on"
+                loaded.state = "on"
 
     def _offer(self) -> None:
-        """Register the tools that are new or have changed, and remove those that are gone."""
-        shown = [each for each in self.skills.values() if not each.for_people_only]
-        self._offered, problem = offered(each for each in shown if not each.is_executable)
+        """Replace the tools. Unchanged ones stay."""
+        shown = [skill for skill in self.skills.values() if not skill.for_people_only]
+        self._offered, problem = offered(skill for skill in shown if not skill.is_executable)
         if problem:
             self._problems.append(Problem("warning", "", problem, ""))
-        wanted = {
-            each.name: each
-            for each in self._disclosure.definitions([each for each in shown if each.name in self._offered])
-        }
-        for skill in shown:
-            loaded = self._loaded[skill.folder]
+        tools = self._disclosure.definitions([skill for skill in shown if skill.name in self._offered])
+        for loaded in (self._loaded[skill.folder] for skill in shown):
             if loaded.definition is None:
                 continue
-            if loaded.definition.name in wanted:
+            if loaded.definition.name in (tool.name for tool in tools):
                 loaded.state = "off: another tool has the same name"
-            wanted.setdefault(loaded.definition.name, loaded.definition)
-        self.tools.set_tools(wanted.values())
+            else:
+                tools.append(loaded.definition)
+        self.tools.set_tools(tools)
 
     def instructions(self) -> str:
-        """See `Toolset`: the names and descriptions of the skills that the model can activate."""
+        """The names and descriptions of the skills that the model can activate; see `Toolset`."""
         return catalogue(self._offered)
 
-    # -- what is there ------------------------------------------------------------------------------------------------
+    # -- the skills ---------------------------------------------------------------------------------------------------
 
     @property
     def skills(self) -> dict[str, SkillManifest]:
         """The skills that are on, by name."""
-        on = (each.manifest for each in self._loaded.values() if each.state == "on")
+        on = (loaded.manifest for loaded in self._loaded.values() if loaded.state == "on")
         return {manifest.name: manifest for manifest in on if manifest is not None}
 
     @property
     def table(self) -> pd.DataFrame:
-        """All skills found, including unused ones: the column `state` says why."""
+        """All skills found. The column `state` explains why a skill is not used."""
         import pandas as pd
 
         rows = []
-        for folder, each in self._loaded.items():
-            about = each.manifest or SkillManifest(folder.name, "", folder)
-            kind = "" if each.manifest is None else "tool" if about.is_executable else "instructions"
-            described = (about.tool_description, len(each.problems), str(folder))
-            rows.append((about.name, each.state, kind, each.place.scope, *described))
+        for folder, loaded in self._loaded.items():
+            skill = loaded.manifest or SkillManifest(folder.name, "", folder)
+            kind = "" if loaded.manifest is None else "tool" if skill.is_executable else "instructions"
+            columns = (skill.tool_description, len(loaded.problems), str(folder))
+            rows.append((skill.name, loaded.state, kind, loaded.place.scope, *columns))
         return pd.DataFrame(rows, columns=["skill", "state", "kind", "scope", "description", "problems", "folder"])
 
     @property
     def diagnostics(self) -> pd.DataFrame:
-        """The problems of the skills, a row each: level, skill, message, file, and the line of a YAML error."""
+        """The skills' problems, one per row: level, skill, message, file, and the line of a YAML error."""
         import pandas as pd
 
-        problems = [*self._problems, *(problem for each in self._loaded.values() for problem in each.problems)]
+        problems = [*self._problems, *(problem for loaded in self._loaded.values() for problem in loaded.problems)]
         return pd.DataFrame(problems, columns=list(Problem._fields)).astype({"line": "Int64"})
 
     def manifest(self, name: str) -> SkillManifest | None:
         """The enabled skill with this name or tool name."""
-        return next((each for each in self.skills.values() if name in (each.name, each.tool_name, each.id)), None)
+        return next((skill for skill in self.skills.values() if name in (skill.name, skill.tool_name, skill.id)), None)
 
     def __repr__(self) -> str:
         names = list(self.skills)
@@ -259,17 +256,17 @@ class SkillHost(Toolset):
     # -- calls --------------------------------------------------------------------------------------------------------
 
     async def invoke(self, name: str, arguments: dict[str, Any] | None = None) -> SkillResult:
-        """Call an executable skill. The result is always a `SkillResult`, even for errors."""
+        """Call an executable skill. Always returns a `SkillResult`, even for an error."""
         began, trace_id = time.perf_counter(), current.get().call.run_id or new_id("run")
-        data, wrong = None, None
+        data, failure = None, None
         try:
             manifest = self.manifest(name)
             definition = None if manifest is None else self._loaded[manifest.folder].definition
             if definition is None:
-                raise unknown_tool(name, [each.name for each in self.skills.values() if each.is_executable])
+                raise unknown_tool(name, [skill.name for skill in self.skills.values() if skill.is_executable])
             data = (await definition.func(**(arguments or {})))["data"]
         except ToolError as error:
-            wrong = str(error)
-        return SkillResult(wrong is None, data, wrong, trace_id, (time.perf_counter() - began) * 1_000)
+            failure = str(error)
+        return SkillResult(failure is None, data, failure, trace_id, (time.perf_counter() - began) * 1_000)
 
     invoke_sync = blocking(invoke)

@@ -1,8 +1,8 @@
-"""`ToolManager`: the executable skills of a `SkillHost`, or of a server, for programs and for agents.
+"""`ToolManager`: the executable skills of a `SkillHost` or of a server, for programs and agents.
 
-A server answers `GET /skills` with `{"skills": […]}`. Each has an `id`, a `description` and `parameters`, the JSON
-Schema of its input. `POST /skills/{id}/invoke` with `{"arguments": {…}}` calls one; its answer has the fields of
-`SkillResult`.
+A server responds to `GET /skills` with `{"skills": […]}`. Each skill has an `id`, a `description` and `parameters`, the
+JSON Schema of its input. `POST /skills/{id}/invoke` with `{"arguments": {…}}` calls a skill; the response has the
+fields of `SkillResult`.
 
 >>> manager = ToolManager(SkillHost(builtin=True))                          # doctest: +SKIP
 >>> manager.invoke_tool("calculator", {"numbers": [1, 2, 3, 4, 5]}).data    # doctest: +SKIP
@@ -36,8 +36,8 @@ from nbagent.text import shortened
 class ToolManager(Toolset):
     """The executable skills of a host, or of a server at a URL, as functions that a model can call.
 
-    For a server, `token` is sent as a bearer token, `timeout` is for each request, and a run asks before each call, as
-    it does for the tools of an `MCPServer`. With `approve=False` it never asks.
+    For a server, `token` is sent as a bearer token, and `timeout` is the seconds for each request. Calls need approval,
+    as for the tools of an `MCPServer`; `approve=False` trusts the server.
 
     `agent.use(ToolManager("http://127.0.0.1:8000"))` offers a server's skills to an agent.
     """
@@ -63,19 +63,19 @@ class ToolManager(Toolset):
         self._ids: dict[str, str] = {}
 
     async def prepare(self) -> None:
-        """See `Toolset`: asks a server for its skills. A changed one becomes a new tool."""
+        """Get the skills from the server; see `Toolset`. A changed skill becomes a new tool."""
         if self._host is not None:
             await self._host.prepare()
             return
         listed: Skills = await self._request(Skills, "GET", "/skills")
         try:
-            self.tools.set_tools([self._tool(each) for each in listed.skills])
+            self.tools.set_tools([self._tool(skill) for skill in listed.skills])
         except ConfigurationError as error:
             raise ToolError(f"{self._url}/skills: {error}") from None
-        self._ids = {tool_name(each.id): each.id for each in listed.skills}
+        self._ids = {tool_name(skill.id): skill.id for skill in listed.skills}
 
     def _tool(self, skill: Skill) -> FunctionDefinition:
-        """A skill of a server as a tool. Raises `ConfigurationError` if it can't be one."""
+        """Make a server's skill a tool. Raises `ConfigurationError` if it can't be one."""
         name, description = tool_name(skill.id), show_control_chars(skill.description or skill.id)
         call, source = CallElsewhere(skill.id, self._call), f"skills:{self._url}"
         tool = FunctionDefinition(name, description, skill.parameters, call, approve=self._approve, source=source)
@@ -83,30 +83,30 @@ class ToolManager(Toolset):
         return tool
 
     def get_available_tools(self) -> list[dict[str, Any]]:
-        """`{name, description, parameters}` of each tool. Raises `ToolError` if the server does not answer."""
+        """`{name, description, parameters}` for each tool. Raises `ToolError` if the server does not respond."""
         if self._host is None:
             run_sync(self.prepare())
         found = map(self.tools.get_function, self.tools.names())
-        # a host has other instructions, which depend on the arguments
-        return [each.to_dict() for each in found if each is not None and isinstance(each.source, str)]
+        # a host's tools for instructions are not skills; their source depends on the arguments
+        return [tool.to_dict() for tool in found if tool is not None and isinstance(tool.source, str)]
 
     def skill_to_function_schema(self, manifest: SkillManifest) -> dict[str, Any]:
-        """`{name, description, parameters}` of one executable skill of the host."""
+        """`{name, description, parameters}` for one of the host's executable skills."""
         definition = self.tools.get_function(manifest.tool_name)
         if definition is None:
             raise unknown_tool(manifest.name, self.tools.names())
         return definition.to_dict()
 
     def get_all_tools_for_openai(self) -> list[dict[str, Any]]:
-        """The tools in the form of OpenAI's API."""
+        """The tools in the format of OpenAI's API."""
         return [{"type": "function", "function": schema} for schema in self.get_available_tools()]
 
     def describe(self) -> str:
-        """A document of all tools, in Markdown."""
+        """A Markdown document about all tools."""
         return "\n\n".join(["# Tools", *map(_described, self.get_available_tools())]) + "\n"
 
     def invoke_tool(self, name: str, arguments: dict[str, Any] | None = None) -> SkillResult:
-        """Call a tool. The result is always a `SkillResult`, even for errors. Blocks."""
+        """Call a tool. Always returns a `SkillResult`, even for an error. Blocks."""
         if self._host is not None:
             return self._host.invoke_sync(name, arguments)
         return run_sync(self._invoke(name, arguments))
@@ -130,29 +130,29 @@ class ToolManager(Toolset):
         return {"success": True, "data": result.data}
 
     async def _request(self, kind: type[Any], method: str, path: str, body: Any = None) -> Any:
-        """The server's answer, of this type. Raises `ToolError` if there is none."""
+        """Send a request and parse the response. Raises `ToolError` if there is no valid response."""
         headers = {"Authorization": f"Bearer {self._token.get_secret_value()}"} if self._token else {}
         try:
             async with asyncio.timeout(self._timeout), httpx2.AsyncClient(headers=headers, timeout=None) as client:
                 response = await client.request(method, self._url + path, json=body)
             if response.is_success:
                 return TypeAdapter(kind).validate_json(response.content)
-            why = f"status {response.status_code}: {shortened(repr(response.text), 300)}"
+            reason = f"status {response.status_code}: {shortened(repr(response.text), 300)}"
         except TimeoutError:
-            why = f"the answer did not end within {self._timeout:g} s"
+            reason = f"the response did not end within {self._timeout:g} s"
         except httpx2.HTTPError as error:
-            why = f"the server did not answer: {type(error).__name__}: {error}"
+            reason = f"the server did not respond: {type(error).__name__}: {error}"
         except ValidationError as error:
-            why = f"the answer is invalid: {problem_in(error)}"
-        raise ToolError(f"{method} {self._url}{path}: {why}")
+            reason = f"the response is invalid: {problem_in(error)}"
+        raise ToolError(f"{method} {self._url}{path}: {reason}")
 
 
 def _described(schema: dict[str, Any]) -> str:
     parameters = schema["parameters"]
     lines = []
-    for name, each in parameters.get("properties", {}).items():
-        about = " or ".join(kinds(each, parameters)) + ("" if name in parameters.get("required", ()) else ", optional")
-        said = each.get("description", "") if isinstance(each, dict) else ""
-        lines.append(f"- `{name}` ({about}): {said}".rstrip(": "))
+    for name, value in parameters.get("properties", {}).items():
+        kind = " or ".join(kinds(value, parameters)) + ("" if name in parameters.get("required", ()) else ", optional")
+        description = value.get("description", "") if isinstance(value, dict) else ""
+        lines.append(f"- `{name}` ({kind}): {description}".rstrip(": "))
     text = "\n\n".join(filter(None, [f"## {schema['name']}", schema["description"], "\n".join(lines)]))
     return show_control_chars(text)

@@ -1,13 +1,12 @@
-"""`SkillManifest`: a skill's description. Reading it runs none of the skill's code.
+"""`SkillManifest`: the description of a skill. Reading it runs none of the skill's code.
 
-A skill is a folder with a `SKILL.md` in the format of https://agentskills.io/specification. One with a Python entry, by
-default the function `run` of `skill.py`, is executable; a `skill.yaml` can add details. Loading is lenient, since
-skills are written for many programs: usable parts are used, and each deviation is a `Problem`.
+A skill is a folder with a `SKILL.md` in the format of https://agentskills.io/specification. A skill with a Python
+entry, by default the function `run` in `skill.py`, is executable; a `skill.yaml` can add details. Skills are written
+for many programs, so loading is lenient: it uses what it can and reports each deviation as a `Problem`.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import unicodedata
@@ -21,19 +20,20 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from nbagent.checks import problem_in
 from nbagent.core.render.control_chars import show_control_chars
 from nbagent.errors import ToolError
-from nbagent.skills.inside import MAX_FILES, File, RefusedFileError, files_inside, read_text_inside
+from nbagent.functions.registry import MAX_NAME, clean_name
+from nbagent.skills.inside import File, RefusedFileError, files_inside, read_text_inside
 from nbagent.skills.signature import read_signature
 
 SKILL_FILE, EXECUTABLE_FILE, ENTRY_FILE = "SKILL.md", "skill.yaml", "skill.py"
-#: Characters of a name and a description, as the specification has them; and of YAML, which is slow to read.
-MAX_NAME, MAX_DESCRIPTION, MAX_YAML = 64, 1_024, 64_000
+#: The specification's limit for a description; and for YAML, which is slow to parse. In characters.
+MAX_DESCRIPTION, MAX_YAML = 1_024, 64_000
 _FRONT_MATTER = re.compile(r"\s*^---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
-#: A value with a colon that YAML takes for another key: `description: Use it when: …`.
+#: A value with a colon, which YAML would take for another key: `description: Use it when: …`.
 _UNQUOTED = re.compile(r"^([A-Za-z][\w-]*):[ \t]+([^\s'\"|>\[{&*!#].*?:(?: .*?)?)[ \t]*$", re.MULTILINE)
 
 
 class Problem(NamedTuple):
-    """A problem in a skill's file; `line` is the place of a YAML error. After an error the skill is not used."""
+    """A problem in a skill's file. `line` locates a YAML error. A skill with an error is not used."""
 
     level: Literal["error", "warning"]
     skill: str
@@ -68,7 +68,7 @@ class SkillManifest:
 
     @property
     def is_executable(self) -> bool:
-        """Whether it has a Python entry, which is then a tool."""
+        """Whether the skill has a Python entry, and so is a tool."""
         return self.entry is not None
 
     @property
@@ -78,37 +78,32 @@ class SkillManifest:
 
     @property
     def source(self) -> str:
-        """The `trace.tool_calls.source` of its calls."""
+        """The `source` of its calls in `trace.tool_calls`."""
         return f"skill:{self.name}"
 
     def check_trusted(self) -> None:
-        """Raises `ToolError` if it is a project's, and a file has changed since the user trusted it."""
+        """Raise `ToolError` if it is a project's skill and a file has changed since the user trusted it."""
         if self.scope == "project" and files_inside(self.folder) != self.files:
             remedy = "The user can trust them again: %agent skills trust, or host.trust()."
             raise ToolError(f"The files of {self.name!r} have changed since they were trusted. {remedy}")
 
 
 def tool_name(skill_id: str) -> str:
-    """The name of a skill's tool. Vowel signs, which function names can't have, are replaced by a hash.
+    """The name of a skill's tool.
 
     >>> tool_name("file-search"), tool_name("数据分析"), tool_name("मौसम")
-    ('file_search', '数据分析', 'म_सम_50ac9a')
+    ('file_search', '数据分析', 'मौसम')
     """
-    plain = re.sub(r"\W+", "_", skill_id)
-    if re.search(r"[^\w\0-\x7f]", skill_id):
-        plain = f"{plain.strip('_')[: MAX_NAME - 7]}_{hashlib.sha256(skill_id.encode()).hexdigest()[:6]}"
-    return plain[:MAX_NAME]
+    return clean_name(skill_id.replace("-", "_"))[:MAX_NAME]
 
 
 def load_manifest(folder: Path, scope: str, files: tuple[File, ...]) -> tuple[SkillManifest | None, list[Problem]]:
-    """A folder's skill, or None if unusable, and its problems: the fatal error is last."""
-    reader = _Reader(folder, {each.name for each in files})
+    """Return the skill in a folder and its problems. An unusable skill is None, and its error comes last."""
+    reader = _Reader(folder)
     try:
-        if scope == "project":  # what a link leads to can change, and is not in the digest
-            if link := next((each.name for each in files if (folder / each.name).is_symlink()), None):
-                raise _BrokenSkillError(f"{link} is a link, and links can't be trusted")
-            if len(files) > MAX_FILES:
-                raise _BrokenSkillError(f"more than {MAX_FILES:,} files can't be trusted")
+        link = next((file.name for file in files if (folder / file.name).is_symlink()), None)
+        if link and scope == "project":  # its target can change, and is not part of the digest
+            raise _BrokenSkillError(f"{link} is a link, and links can't be trusted")
         fields = reader.fields()
     except (_BrokenSkillError, RefusedFileError) as error:
         reader.add("error", str(error).rstrip("."), getattr(error, "line", None))
@@ -117,7 +112,7 @@ def load_manifest(folder: Path, scope: str, files: tuple[File, ...]) -> tuple[Sk
 
 
 class _BrokenSkillError(Exception):
-    """A skill can't be used: its file, or a `line` of its YAML, says why not."""
+    """The reason why a skill can't be used, with the `line` of a YAML error."""
 
     def __init__(self, message: str, line: int | None = None) -> None:
         super().__init__(message)
@@ -133,7 +128,7 @@ class _FrontMatter(BaseModel):
 
 
 class _SkillYAML(BaseModel):
-    """`timeout` is the seconds of a call, `parameters` a JSON Schema."""
+    """`timeout` is in seconds; `parameters` is a JSON Schema."""
 
     model_config = ConfigDict(coerce_numbers_to_str=True)
 
@@ -150,10 +145,10 @@ _Model = TypeVar("_Model", bound=BaseModel)
 class _Reader:
     """Reads a skill's files and collects problems. Raises `_BrokenSkillError` if the skill is unusable."""
 
-    def __init__(self, folder: Path, names: set[str]) -> None:
-        self.folder, self.names = folder, names
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
         self.problems: list[Problem] = []
-        #: The file that is read now, which the problems are of.
+        #: The file being read, to which problems are attributed.
         self._file = SKILL_FILE
 
     def add(self, level: Literal["error", "warning"], message: str, line: int | None = None) -> None:
@@ -178,76 +173,72 @@ class _Reader:
         if found is None:
             expected = "begin the file with a line ---, and end it with another"
             raise _BrokenSkillError(f"the front matter is missing: {expected}")
-        said = _read_yaml(_FrontMatter, found[1].rstrip(), text.count("\n", 0, found.start(1)) + 1)
-        description = show_control_chars(said.description.strip())
+        read = _read_yaml(_FrontMatter, found[1].rstrip(), text.count("\n", 0, found.start(1)) + 1)
+        description = show_control_chars(read.description.strip())
         if len(description) > MAX_DESCRIPTION:
             self.add("warning", f"description has {len(description):,} characters: it is cut to {MAX_DESCRIPTION:,}")
         return {
-            "name": self._name(said.name.strip()),
+            "name": self._name(read.name.strip()),
             "description": description[:MAX_DESCRIPTION],
             "body": text[found.end() :].strip(),
-            "for_people_only": said.for_people_only,
+            "for_people_only": read.for_people_only,
         }
 
-    def _name(self, given: str) -> str:
-        """The name as it can be used; without one, the folder's."""
-        folder = unicodedata.normalize("NFKC", self.folder.name)
-        name = unicodedata.normalize("NFKC", given or folder)
-        # letters, digits, and the marks that Hindi and other scripts need
-        chars = (char if char.isalnum() or unicodedata.category(char).startswith("M") else " " for char in name.lower())
-        usable = "-".join("".join(chars).split())[:MAX_NAME].strip("-")
-        if not usable:
+    def _name(self, written: str) -> str:
+        """The name in its usable form, or the folder's name if there is none."""
+        written, folder = (unicodedata.normalize("NFKC", name) for name in (written, self.folder.name))
+        name = re.sub("[-_]+", "-", clean_name((written or folder).lower()))[:MAX_NAME].strip("-")
+        if not name:
             raise _BrokenSkillError("the skill has no usable name")
-        if not given:
-            self.add("warning", "the name is missing: the folder's name is used")
-        elif not name == usable == folder:
-            what = "must be the folder's, of lowercase letters, digits and single hyphens"
-            self.add("warning", f"the name {name[:80]!r} {what}")
-        return usable
+        if not written == name == folder:
+            expected = "expected the folder's, of lowercase letters, digits and single hyphens"
+            self.add("warning", f"name: {expected}, got {written[:80]!r}")
+        return name
 
     def _executable(self) -> dict[str, Any]:
-        """The fields of `skill.yaml` and the entry; nothing without an entry."""
-        has_yaml = EXECUTABLE_FILE in self.names
-        if not has_yaml and ENTRY_FILE not in self.names:
+        """The fields of `skill.yaml` and of the entry; empty without an entry."""
+        has_yaml, has_entry = ((self.folder / name).exists() for name in (EXECUTABLE_FILE, ENTRY_FILE))
+        if not has_yaml and not has_entry:
             return {}
-        said = _read_yaml(_SkillYAML, self._text(EXECUTABLE_FILE)) if has_yaml else _SkillYAML()
-        file, _, function = said.entry.rpartition(":")
+        read = _read_yaml(_SkillYAML, self._text(EXECUTABLE_FILE)) if has_yaml else _SkillYAML()
+        file, _, function = read.entry.rpartition(":")
         try:
-            read = read_signature(read_text_inside(self.folder, file), function)
+            signature = read_signature(read_text_inside(self.folder, file), function)
         except (RefusedFileError, TypeError) as error:
             raise _BrokenSkillError(f"entry: {error}") from None
-        if read is None:
+        if signature is None:
             if not has_yaml:
-                return {}  # a script that is called skill.py
+                return {}  # a script that happens to be called skill.py
             raise _BrokenSkillError(f"entry: {file} is not Python, or has no function {function!r}")
-        description = show_control_chars((said.description or read[1]).strip())
+        parameters, docstring = signature
+        description = show_control_chars((read.description or docstring).strip())
         return {
-            "id": show_control_chars(said.id or self.folder.name),
-            "entry": said.entry,
-            "timeout": said.timeout,
-            "parameters": said.parameters or read[0],
+            "id": show_control_chars(read.id or self.folder.name),
+            "entry": read.entry,
+            "timeout": read.timeout,
+            "parameters": read.parameters or parameters,
         } | ({"tool_description": description} if description else {})
 
 
 def _read_yaml(model: type[_Model], text: str, first_line: int = 1) -> _Model:
-    """The data of a file's YAML that begins in this line."""
+    """Read YAML that starts in this line of its file."""
     if len(text) > MAX_YAML:
         raise _BrokenSkillError(f"the YAML has {len(text):,} characters; at most {MAX_YAML:,} are read", first_line)
     text = _UNQUOTED.sub(lambda line: f"{line[1]}: {json.dumps(line[2])}", text)
     try:
-        # by which a few lines become gigabytes
-        if alias := next((each for each in yaml.scan(text) if isinstance(each, yaml.AliasToken)), None):
+        # aliases let a few lines expand to gigabytes
+        if alias := next((token for token in yaml.scan(text) if isinstance(token, yaml.AliasToken)), None):
             raise _BrokenSkillError("aliases are not read", first_line + alias.start_mark.line)
-        values = yaml.safe_load(text)
+        values = yaml.safe_load(text) or {}
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = first_line + (mark.line if mark is not None else 0)
         raise _BrokenSkillError(f"this is not YAML: {getattr(error, 'problem', None) or error}", line) from None
     except (ValueError, LookupError, AttributeError, TypeError, RecursionError) as error:  # such as `!!bool maybe`
         raise _BrokenSkillError(f"a value can't be read: {error}", first_line) from None
-    if not isinstance(values or {}, dict):
+    if not isinstance(values, dict):
         raise _BrokenSkillError("expected `key: value` lines", first_line)
     try:
-        return model.model_validate({key: value for key, value in (values or {}).items() if value is not None})
+        return model.model_validate({key: value for key, value in values.items() if value is not None})
     except ValidationError as error:
         raise _BrokenSkillError(problem_in(error), first_line) from None

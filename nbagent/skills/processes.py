@@ -1,6 +1,6 @@
-"""Runs skills' commands in separate processes, under limits, without this process's secrets.
+"""Runs skills' commands in separate processes, with limits and without this process's secrets.
 
-The limits do not make a sandbox: a command can read and write what its user can, and use the network.
+This is not a sandbox: a command can read and write what its user can, and use the network.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from nbagent.core.browser import check_possible
 from nbagent.errors import ToolError
 
 _POLL_S = 0.1
-#: Seconds that stopping a command may take beyond its limit.
+#: Seconds that stopping a command may take, on top of its limit.
 MORE_TIME_S = 15.0
-#: Environment variables that a command gets. Others may contain keys.
+#: The environment variables passed to a command. Others may contain keys.
 _PASSED = {
     *str.split("PATH HOME USER LOGNAME SHELL LANG LANGUAGE TZ TERM VIRTUAL_ENV CONDA_PREFIX LD_LIBRARY_PATH"),
     *str.split("SYSTEMROOT SYSTEMDRIVE WINDIR COMSPEC PATHEXT APPDATA LOCALAPPDATA USERPROFILE PROGRAMFILES"),
@@ -32,10 +32,7 @@ _PASSED = {
 
 @dataclass(frozen=True, slots=True)
 class ProcessLimits:
-    """Limits of a skill's command: seconds, memory of all its processes together, and output.
-
-    `output_bytes` applies to each of its two streams.
-    """
+    """Limits for a skill's command. All its processes share `memory_mb`; each output stream has `output_bytes`."""
 
     seconds: float = 30.0
     memory_mb: int = 1_024
@@ -45,34 +42,34 @@ class ProcessLimits:
 def run_limited(
     name: str, command: Sequence[str], *, cwd: Path, stdin: bytes = b"", limits: ProcessLimits
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command of `name` to its end. Raises `ToolError` if it meets its limits. Blocks.
+    """Run a command until it ends, and return its output. Blocks. Raises `ToolError` if it exceeds its limits.
 
-    If this call ends early, for example by a KeyboardInterrupt, the command and its child processes end.
+    If this call is interrupted, for example by a KeyboardInterrupt, the command and its child processes are killed.
     """
     check_possible("A skill's program", "another process", "Use skills with a Python entry.")
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         given.write(stdin)
         given.seek(0)
         streams: dict[str, Any] = {"stdin": given, "stdout": out, "stderr": err}
-        process = subprocess.Popen(  # noqa: S603  what a person approved
+        process = subprocess.Popen(  # noqa: S603  approved by a person
             command, **streams, cwd=cwd, env=_environment(cwd), start_new_session=True
         )
         try:
-            refused = _watch(process, (out, err), limits)
+            reason = _watch(process, (out, err), limits)
         finally:
             _kill(process)
         printed = []
         for stream in (out, err):
             stream.seek(0)
             printed.append(stream.read(limits.output_bytes).decode("utf-8", "replace"))
-    if refused is not None:
+    if reason is not None:
         ends = f"stdout: {printed[0][-1_000:]}\nstderr: {printed[1][-1_000:]}"
-        raise ToolError(f"{name} was stopped: {refused}.\n{ends}")
+        raise ToolError(f"{name} was stopped: {reason}.\n{ends}")
     return subprocess.CompletedProcess(command, process.returncode, *printed)
 
 
 def run_entry(name: str, call: dict[str, Any], limits: ProcessLimits) -> dict[str, Any]:
-    """The result of `entry.answer` for a call, in a separate process. Raises `ToolError` if it gives none. Blocks."""
+    """Call `entry.answer` in a separate process. Blocks. Raises `ToolError` if there is no usable answer."""
     command, stdin = [sys.executable, "-P", "-B", str(Path(__file__).with_name("entry.py"))], json.dumps(call).encode()
     with tempfile.TemporaryDirectory(prefix="nbagent-skill-", ignore_cleanup_errors=True) as folder:
         done = run_limited(name, command, cwd=Path(folder), stdin=stdin, limits=limits)
@@ -85,7 +82,7 @@ def run_entry(name: str, call: dict[str, Any], limits: ProcessLimits) -> dict[st
 
 
 def _watch(process: subprocess.Popen[bytes], printed: Sequence[IO[bytes]], limits: ProcessLimits) -> str | None:
-    """Wait for the end of the command. Returns why it must be stopped, or None."""
+    """Wait until the command ends. Returns the reason if it must be stopped, else None."""
     import psutil
 
     end = time.monotonic() + limits.seconds
@@ -121,7 +118,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def _family(process: subprocess.Popen[bytes]) -> list[Any]:
-    """The command and what it started."""
+    """The command and its child processes."""
     import psutil
 
     with suppress(psutil.Error):
@@ -133,4 +130,4 @@ def _family(process: subprocess.Popen[bytes]) -> list[Any]:
 def _environment(cwd: Path) -> dict[str, str]:
     passed = {name: value for name, value in os.environ.items() if name.upper() in _PASSED or name.startswith("LC_")}
     own = {"TMPDIR": str(cwd), "TEMP": str(cwd), "TMP": str(cwd), "PYTHONUTF8": "1"}
-    return {**passed, **own, "PYDANTIC_DISABLE_PLUGINS": "1"}  # to look for them takes as long as all else
+    return {**passed, **own, "PYDANTIC_DISABLE_PLUGINS": "1"}  # looking for plugins would double the start time

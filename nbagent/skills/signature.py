@@ -1,7 +1,7 @@
-"""Reads from a skill's source what its function takes, as a JSON Schema, without running it.
+"""Reads the JSON Schema of a skill's function from its source, without running it.
 
-The function takes one pydantic model of the same file, or plain parameters. Of a type that is more than names of Python
-and pydantic, and models and aliases of the same file, the schema says nothing: the call itself checks it.
+The function takes one pydantic model of the same file, or plain parameters. Types may use the names of Python and
+pydantic, and models and aliases of the same file. The schema omits any other type; the call itself checks it.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from pydantic import BaseModel, Field, FiniteFloat, TypeAdapter, create_model
 
 from nbagent.functions.schema.function_schema import UntitledJsonSchema
 
-#: The modules from which a file may take types. Nothing else is imported.
+#: The modules whose types a file may use. No others are imported.
 _MODULES = {"typing", "collections.abc", "datetime", "decimal", "pathlib", "uuid", "pydantic"}
-#: Errors of a strange import, annotation or default.
-_STRANGE = (TypeError, ValueError, LookupError, AttributeError, ImportError, SyntaxError)
-#: How many types are read of one file: aliases that double each other would be gigabytes.
+#: Raised for imports, annotations and defaults that can't be read.
+_UNREADABLE = (TypeError, ValueError, LookupError, AttributeError, ImportError, SyntaxError)
+#: How many types are read from one file. Aliases that double each other would otherwise fill the memory.
 MAX_TYPES = 2_000
 
 
 def read_signature(source: str, function: str) -> tuple[dict[str, Any], str] | None:
-    """The JSON Schema of a function's arguments, and its docstring; None if there is no such function.
+    """Return the JSON Schema of a function's arguments and its docstring, or None if there is no such function.
 
-    Raises TypeError for `*args`: arguments have names.
+    Raises TypeError for `*args`, since models pass arguments by name.
 
     >>> read_signature("def run(count: int = 1): 'Count.'", "run")
     ({'type': 'object', 'properties': {'count': {'default': 1, 'type': 'integer'}}}, 'Count.')
@@ -47,7 +47,7 @@ def read_signature(source: str, function: str) -> tuple[dict[str, Any], str] | N
         try:
             schema = file.arguments(node.args).model_json_schema(schema_generator=UntitledJsonSchema)
             schema.pop("title", None)
-        except Exception:  # noqa: BLE001  as below
+        except Exception:  # noqa: BLE001  pydantic raises errors of many kinds
             schema = {}
         return {"type": "object", "properties": {}} | schema, ast.get_docstring(node) or ""
 
@@ -57,8 +57,8 @@ class _File:
 
     def __init__(self, module: ast.Module) -> None:
         self.nodes: dict[str, ast.AST] = {}
-        #: Types, and modules that have some.
-        self._known: dict[str, Any] = {each.__name__: each for each in (bool, dict, float, int, list, set, str, tuple)}
+        #: Known types, and modules with types, by name.
+        self._known: dict[str, Any] = {kind.__name__: kind for kind in (bool, dict, float, int, list, set, str, tuple)}
         self._types_left = MAX_TYPES
         for node in module.body:
             match node:
@@ -67,41 +67,42 @@ class _File:
                 case ast.Assign(targets=[ast.Name(id=name)], value=value):
                     self.nodes[name] = value
                 case ast.Import(names=names):
-                    found = (each for each in names if each.name in _MODULES)
-                    self._known |= {each.asname or each.name: importlib.import_module(each.name) for each in found}
+                    found = (alias for alias in names if alias.name in _MODULES)
+                    self._known |= {alias.asname or alias.name: importlib.import_module(alias.name) for alias in found}
                 case ast.ImportFrom(module=str(source), names=names) if source in _MODULES:
-                    for each in names:
-                        with suppress(*_STRANGE):
-                            self._known[each.asname or each.name] = getattr(importlib.import_module(source), each.name)
+                    for alias in names:
+                        with suppress(*_UNREADABLE):
+                            value = getattr(importlib.import_module(source), alias.name)
+                            self._known[alias.asname or alias.name] = value
 
-    def arguments(self, given: ast.arguments) -> type[BaseModel]:
+    def arguments(self, signature: ast.arguments) -> type[BaseModel]:
         """A function's arguments as a model."""
-        plain = [*given.posonlyargs, *given.args]
-        defaults: list[ast.expr | None] = [*[None] * (len(plain) - len(given.defaults)), *given.defaults]
-        found = [*zip(plain, defaults, strict=True), *zip(given.kwonlyargs, given.kw_defaults, strict=True)]
+        plain = [*signature.posonlyargs, *signature.args]
+        defaults: list[ast.expr | None] = [*[None] * (len(plain) - len(signature.defaults)), *signature.defaults]
+        found = [*zip(plain, defaults, strict=True), *zip(signature.kwonlyargs, signature.kw_defaults, strict=True)]
         only = self._type(found[0][0].annotation) if len(found) == 1 else None
         if isinstance(only, type) and issubclass(only, BaseModel):
             return only
-        return create_model("Arguments", **self._fields((each.arg, each.annotation, value) for each, value in found))
+        return create_model("Arguments", **self._fields((arg.arg, arg.annotation, value) for arg, value in found))
 
-    def _fields(self, given: Iterable[tuple[str, ast.expr | None, ast.expr | None]]) -> dict[str, Any]:
-        """Fields as pydantic takes them, of names, annotations and defaults."""
+    def _fields(self, found: Iterable[tuple[str, ast.expr | None, ast.expr | None]]) -> dict[str, Any]:
+        """Names, annotations and defaults as fields for pydantic."""
         fields: dict[str, Any] = {}
-        for name, annotation, default in given:
+        for name, annotation, default in found:
             kind = self._type(annotation)
             try:
                 TypeAdapter(kind).json_schema()
-            except Exception:  # noqa: BLE001  pydantic raises errors of many kinds
+            except Exception:  # noqa: BLE001  as above
                 kind = kind if get_origin(kind) is ClassVar else Any
             fields[name] = (kind, self._field(default))
         return fields
 
     def _type(self, node: ast.AST | None) -> Any:
-        """The type that an annotation names; `Any` for what is not known here."""
+        """The type that an annotation names, or `Any` if it is unknown."""
         self._types_left -= 1
         if self._types_left < 0:
             return Any
-        with suppress(*_STRANGE):
+        with suppress(*_UNREADABLE):
             match node:
                 case ast.Constant(value=str(text)):
                     return self._type(ast.parse(text, mode="eval").body)
@@ -123,20 +124,20 @@ class _File:
                     if kind is Literal:
                         return Literal[tuple(map(self._value, parts))]
                     if kind is Annotated:
-                        about = (self._field(each) for each in parts[1:] if self._is_field(each))
-                        return Annotated[(self._type(parts[0]), *about)]
+                        fields = (self._field(part) for part in parts[1:] if self._is_field(part))
+                        return Annotated[(self._type(parts[0]), *fields)]
                     types = tuple(map(self._type, parts))
                     return kind[types if len(types) > 1 else types[0]]
         return Any
 
     def _model(self, node: ast.ClassDef) -> Any:
-        """A model of the file, without its code; `Any` for another class."""
+        """A model of the file, without its code, or `Any` for another class."""
         self._known[node.name] = Any  # it may be recursive
         bases = tuple(map(self._type, node.bases))
-        if bases and all(isinstance(each, type) and issubclass(each, BaseModel) for each in bases):
-            found = ((each.target, each) for each in node.body if isinstance(each, ast.AnnAssign))
-            named = ((name.id, each.annotation, each.value) for name, each in found if isinstance(name, ast.Name))
-            fields = self._fields(each for each in named if not each[0].startswith(("_", "model_")))
+        if bases and all(isinstance(base, type) and issubclass(base, BaseModel) for base in bases):
+            found = ((line.target, line) for line in node.body if isinstance(line, ast.AnnAssign))
+            named = ((name.id, line.annotation, line.value) for name, line in found if isinstance(name, ast.Name))
+            fields = self._fields(field for field in named if not field[0].startswith(("_", "model_")))
             self._known[node.name] = create_model(node.name, __base__=bases, **fields)
         return self._known[node.name]
 
@@ -144,19 +145,19 @@ class _File:
         return isinstance(node, ast.Call) and self._type(node.func) is Field
 
     def _field(self, default: ast.expr | None) -> Any:
-        """A default, or `Field(…)`, as pydantic takes it."""
-        given = {} if default is None else {"default": default}
+        """A default or a `Field(…)` as a field for pydantic."""
+        options = {} if default is None else {"default": default}
         if isinstance(default, ast.Call) and self._is_field(default):
-            given = {str(each.arg): each.value for each in default.keywords}
-            given |= {"default": default.args[0]} if default.args else {}
+            options = {str(keyword.arg): keyword.value for keyword in default.keywords}
+            options |= {"default": default.args[0]} if default.args else {}
         values: dict[str, Any] = {}
-        for name, value in given.items():
-            with suppress(*_STRANGE):
+        for name, value in options.items():
+            with suppress(*_UNREADABLE):
                 values[name] = self._value(value)
-        if not given.keys().isdisjoint(("default", "default_factory")) and "default" not in values:
-            values["default_factory"] = dict  # which no schema tells
+        if not options.keys().isdisjoint(("default", "default_factory")) and "default" not in values:
+            values["default_factory"] = dict  # makes it optional; a schema doesn't show factories
         return Field(**values)
 
     def _value(self, node: ast.expr) -> Any:
-        """A literal, or a constant of the file. Raises an error of `_STRANGE` for anything else."""
+        """A literal or a constant of the file. Raises one of `_UNREADABLE` for anything else."""
         return ast.literal_eval(self.nodes.get(node.id, node) if isinstance(node, ast.Name) else node)

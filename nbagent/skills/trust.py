@@ -1,7 +1,7 @@
-"""Records which projects' skills the user trusts. The answer is saved for the skills' current files.
+"""Records which projects' skills the user trusts.
 
-A project comes from a repository that anybody may have written, and its skills would tell the model what to do. When
-one of their files changes, nbagent asks again.
+Anybody may have written a project's repository, and its skills tell the model what to do. So the user's answer covers
+the skills' current files only: when one changes, nbagent asks again.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from nbagent.skills.manifest import SkillManifest
 
 logger = logging.getLogger("nbagent")
 
-#: `(project, names of its skills) -> True, False`, or None if nobody can be asked.
+#: Called with a project and the names of its skills. Returns the answer, or None if there is nobody to ask.
 Asker = Callable[[Path, Sequence[str]], bool | None]
 
 
 def by_input(can_answer: Callable[[], bool]) -> Asker:
-    """Asks with `input`, if anybody can answer."""
+    """Return a function that asks with `input` if somebody can answer."""
 
     def ask_person(project: Path, names: Sequence[str]) -> bool | None:
         listed = ", ".join(map(show_all_chars, names))
         text = f"The project {show_all_chars(str(project))} has skills: {listed}. Trust it, and use them? [y/N] "
-        with suppress(EOFError, NotImplementedError):  # as frontends without an input box say
+        with suppress(EOFError, NotImplementedError):  # raised by frontends without an input box
             return input(text).strip().lower() in ("y", "yes") if can_answer() else None
         return None
 
@@ -43,25 +43,25 @@ def by_input(can_answer: Callable[[], bool]) -> Asker:
 _in_terminal = by_input(lambda: sys.stdin is not None and sys.stdin.isatty())
 #: The function that asks. A notebook sets its own.
 _asker: list[Asker] = [_in_terminal]
-#: The answers that were given in this process.
-_here: dict[str, str | bool] = {}
+#: The answers given in this process.
+_session_answers: dict[str, str | bool] = {}
 
 
 def set_asker(asker: Asker | None) -> None:
-    """Set who is asked whether a project is trusted; None for whoever is at the terminal."""
+    """Set the function that asks whether a project is trusted. With None, the question appears in the terminal."""
     _asker[:] = [asker or _in_terminal]
 
 
 def ask(project: Path, skills: Sequence[SkillManifest]) -> bool | None:
-    """Whether the user trusts a project with these skills; asks if that is not known yet.
+    """Whether the user trusts a project with these skills. Asks if the answer is not known yet.
 
-    None if nobody can be asked, as outside the main thread.
+    Returns None if there is nobody to ask, as outside the main thread.
     """
     known, digest = _answers().get(str(project)), _digest_of(skills)
     if known in (digest, False):
         return known == digest
     can_ask = threading.current_thread() is threading.main_thread()
-    answer = _asker[0](project, [each.name for each in skills]) if can_ask else None
+    answer = _asker[0](project, [skill.name for skill in skills]) if can_ask else None
     if answer is not None:
         set_trust(project, skills, answer)
     elif known is not None:
@@ -70,22 +70,25 @@ def ask(project: Path, skills: Sequence[SkillManifest]) -> bool | None:
 
 
 def set_trust(project: Path, skills: Sequence[SkillManifest], answer: bool) -> None:
-    """Remember whether a project is trusted with these skills as they are; for this process at least."""
-    _here[str(project)] = answer and _digest_of(skills)
+    """Remember whether a project is trusted with the current files of these skills.
+
+    If the answer can't be saved, it holds for this process.
+    """
+    _session_answers[str(project)] = answer and _digest_of(skills)
     path = _file()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(path) as temporary:
             temporary.write_text(json.dumps({"projects": _answers()}, indent=1), encoding="utf-8")
     except OSError as error:
-        logger.warning("the trust in %s is remembered for this process only: %s", project, error)
+        logger.warning("the answer for %s holds for this process only, since it can't be saved: %s", project, error)
 
 
 def _answers() -> dict[str, str | bool]:
-    """By project: the digest of what is trusted, or False."""
+    """For each project, the digest of its trusted skills, or False."""
     with suppress(OSError, ValueError, LookupError, TypeError):
-        return {**json.loads(_file().read_text(encoding="utf-8"))["projects"], **_here}
-    return dict(_here)
+        return {**json.loads(_file().read_text(encoding="utf-8"))["projects"], **_session_answers}
+    return dict(_session_answers)
 
 
 def _file() -> Path:
@@ -95,13 +98,12 @@ def _file() -> Path:
 
 
 def _digest_of(skills: Sequence[SkillManifest]) -> str:
-    """The digest that the user's answer is bound to: these skills' current files."""
-    return _digest(tuple((each.name, each.folder, each.files) for each in skills))
+    """The digest of these skills' current files."""
+    return _digest(tuple((skill.name, skill.folder, skill.files) for skill in skills))
 
 
 @lru_cache
 def _digest(skills: tuple[tuple[str, Path, tuple[File, ...]], ...]) -> str:
-    """The digest, computed again when a file has changed."""
     digest = hashlib.sha256()
     for name, folder, files in skills:
         for file in files:
@@ -114,4 +116,4 @@ def _digest(skills: tuple[tuple[str, Path, tuple[File, ...]], ...]) -> str:
 
 @lru_cache
 def _warn_once(project: Path, digest: str) -> None:
-    logger.warning("The skills in %s have changed: they are off until you trust them again, by host.trust().", project)
+    logger.warning("The skills in %s have changed. They are off until you trust them again: host.trust()", project)

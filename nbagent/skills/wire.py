@@ -1,4 +1,4 @@
-"""The wire format of skills and their calls: `server/routes/skills.py` sends it, `ToolManager` reads it."""
+"""The wire format of skills and their calls. `server/routes/skills.py` sends it, and `ToolManager` reads it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 class SkillResult:
     """The result of one call: the validated output as JSON data, or an error.
 
-    `trace_id` is the `run_id` of the run that called, as in the tables of `agent.trace`.
+    `trace_id` is the `run_id` of the calling run, as in the tables of `agent.trace`.
 
     >>> SkillResult(True, {"mean": 3.0}, trace_id="run_1", duration_ms=12.5).to_dict()
     {'success': True, 'data': {'mean': 3.0}, 'error': None, 'trace_id': 'run_1', 'duration_ms': 12.5}
@@ -23,7 +23,7 @@ class SkillResult:
     duration_ms: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as plain data."""
+        """The result as a dict."""
         return asdict(self)
 
 

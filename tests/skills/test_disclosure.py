@@ -1,4 +1,4 @@
-"""Progressive disclosure: names, then instructions, then files and scripts; a skill's text is data."""
+"""Progressive disclosure: names, then instructions, then files and scripts. A skill's text is data."""
 
 import json
 import os
@@ -52,7 +52,7 @@ async def test_names_and_descriptions_are_in_the_system_prompt(host):
     assert agent.function_registry.get_function("read_skill_file").parameters["properties"]["name"]["enum"] == ["tea"]
 
 
-async def test_what_only_people_start_is_not_offered(host, folder):
+async def test_skills_for_people_only_are_not_offered(host, folder):
     file = folder / "tea/SKILL.md"
     file.write_text(file.read_text().replace("---\n#", "disable-model-invocation: true\n---\n#"))
     agent = agent_with(host, "hello")
@@ -62,7 +62,7 @@ async def test_what_only_people_start_is_not_offered(host, folder):
     assert "tea" in host.skills  # for `/tea`
 
 
-def test_a_catalogue_has_an_end(tmp_path):
+def test_a_catalogue_is_limited(tmp_path):
     for number in range(500):
         write_skill(tmp_path, f"skill-{number:03}", "x" * 1_000)
     host = SkillHost(tmp_path, discover=False)
@@ -72,7 +72,7 @@ def test_a_catalogue_has_an_end(tmp_path):
     assert message.endswith("skills are not offered to models. Use fewer folders of skills")
 
 
-async def test_activation_is_one_result_once_per_conversation(host, folder):
+async def test_instructions_are_returned_once_per_conversation(host, folder):
     activate = [FunctionCall("activate_skill", {"name": "tea"})]
     agent = agent_with(host, activate, activate, "done", activate, "done", activate, "done", activate, "done")
     first, again = [call["result"] for call in (await agent.chat("Tea?")).function_calls]
@@ -104,11 +104,11 @@ async def test_instructions_are_never_trimmed_or_cut(folder):
 async def test_files_are_read_in_parts(host):
     path = {"name": "tea", "path": "references/black.md"}
     first, second = await results(host, ("read_skill_file", path), ("read_skill_file", {**path, "offset": 30_000}))
-    assert first.endswith("… (18,000 more characters: go on with offset=15000)")
+    assert first.endswith("… (18,000 more characters: continue with offset=15000)")
     assert len(second) == 3_000
 
 
-async def test_files_that_are_refused(host, folder):
+async def test_refused_files(host, folder):
     tea = folder / "tea"
     (tea / "link.txt").symlink_to("/etc/passwd")
     (tea / "linked").symlink_to("/etc")
@@ -137,7 +137,7 @@ async def test_scripts_need_approval_whatever_the_skill_says(folder, tmp_path):
     assert not (tmp_path / "work/out.txt").exists()
 
 
-async def test_what_was_allowed_for_the_session_ends_when_a_script_changes(host, folder):
+async def test_approval_for_the_session_ends_when_a_script_changes(host, folder):
     asked = []
     run = [FunctionCall(*RUN)]
     turns = [run, "1", run, "2", run, "3"]
@@ -163,7 +163,7 @@ async def test_an_approved_script_runs_in_a_working_folder(folder, host, tmp_pat
     assert (Path(json.loads(text)["folder"]) / "out.txt").read_text() == "x"
 
 
-async def test_scripts_that_are_refused(host, folder):
+async def test_refused_scripts(host, folder):
     (folder / "tea/scripts/tool.exe").touch()
     scripts = {"../pot/SKILL.md": "outside", "scripts": "can't be run", "scripts/tool.exe": "can't be run"}
     calls = [("run_skill_script", {"name": "tea", "script": script}) for script in scripts]

@@ -1,4 +1,4 @@
-"""`SkillHost`: what it finds, what it offers to an agent, and its calls."""
+"""`SkillHost`: finding skills, offering them to an agent, and calls."""
 
 import importlib.metadata
 import re
@@ -14,13 +14,13 @@ from nbagent.skills import discovery, trust
 
 @pytest.fixture(autouse=True)
 def home(tmp_path, monkeypatch):
-    """A user without skills and answers, in an empty project."""
+    """A user without skills or answers, in an empty project."""
     for name in ("home", "project"):
         (tmp_path / name).mkdir()
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home/config"))
     monkeypatch.chdir(tmp_path / "project")
-    monkeypatch.setattr(trust, "_here", {})
+    monkeypatch.setattr(trust, "_session_answers", {})
     yield tmp_path / "home"
     trust.set_asker(None)
 
@@ -41,7 +41,7 @@ async def test_an_executable_skill_is_a_tool_of_an_agent(tmp_path):
     assert tool["parameters"]["properties"]["numbers"]["description"] == "The numbers"
 
 
-async def test_each_call_is_a_result(tmp_path):
+async def test_every_call_returns_a_result(tmp_path):
     fails = ENTRY.replace("return", "if 7 in input.numbers: raise SystemExit('seven')\n    return")
     write_executable(tmp_path / "skills", entry=fails)
     host = SkillHost(tmp_path / "skills")
@@ -55,7 +55,7 @@ async def test_each_call_is_a_result(tmp_path):
     assert "did you mean average?" in (await host.invoke("avrage")).error
 
 
-def test_one_broken_skill_disturbs_no_other(tmp_path):
+def test_a_broken_skill_does_not_affect_others(tmp_path):
     folder = tmp_path / "skills"
     write_executable(folder, "good")
     write_executable(folder, "a-script", entry="1 / 0")
@@ -88,7 +88,7 @@ def test_reload_follows_changes(tmp_path):
     assert host.tools.names() == ["another"]
 
 
-def test_the_project_wins_over_the_user(tmp_path, home):
+def test_a_projects_skill_wins_over_the_users(tmp_path, home):
     for place in (tmp_path / "project/.agents/skills", home / ".claude/skills", tmp_path / "given"):
         write_skill(place, "tea", description=f"Tea of {place}")
     trust.set_asker(lambda project, names: True)
@@ -99,7 +99,7 @@ def test_the_project_wins_over_the_user(tmp_path, home):
     assert SkillHost(discover=False).skills == {}
 
 
-def test_a_project_is_asked_about_once_for_the_files_that_it_has(tmp_path, caplog):
+def test_trust_is_asked_for_once_and_covers_the_current_files(tmp_path, caplog):
     folder = write_skill(tmp_path / "project/.agents/skills", "tea")
     asked = []
     trust.set_asker(lambda project, names: asked.append((project.name, list(names))))
@@ -111,12 +111,12 @@ def test_a_project_is_asked_about_once_for_the_files_that_it_has(tmp_path, caplo
     assert list(host.skills) == ["tea"]
     assert asked == [("project", ["tea"]), ["tea"]]
     trust.set_asker(lambda *_: pytest.fail("asked again"))
-    trust._here.clear()  # another process
+    trust._session_answers.clear()  # another process
     assert list(SkillHost().skills) == ["tea"]
     (folder / "helper.py").write_text("1")
     trust.set_asker(lambda *_: None)
     assert "nobody can answer" in states(SkillHost())["tea"]
-    assert "have changed: they are off" in caplog.text
+    assert "have changed. They are off" in caplog.text
     host.trust()
     assert list(host.skills) == list(SkillHost().skills) == ["tea"]
     host.trust(False)
@@ -124,7 +124,7 @@ def test_a_project_is_asked_about_once_for_the_files_that_it_has(tmp_path, caplo
     assert SkillHost().skills == {}
 
 
-async def test_a_trusted_project_runs_no_code_without_an_approved_call(tmp_path):
+async def test_even_a_trusted_projects_code_runs_only_in_approved_calls(tmp_path):
     marks = f"import pathlib\npathlib.Path({str(tmp_path / 'ran')!r}).touch()\n{ENTRY}"
     folder = write_executable(tmp_path / "project/.agents/skills", entry=marks)
     host = SkillHost()
@@ -142,13 +142,13 @@ async def test_a_trusted_project_runs_no_code_without_an_approved_call(tmp_path)
     assert re.search(r"have changed since they were trusted.*host\.trust\(\)", error)
 
 
-def test_what_python_compiles_is_trusted_as_the_source_is(tmp_path):
+def test_trust_covers_compiled_files(tmp_path):
     entry = "from importlib import import_module\ndef run():\n    return import_module(__name__ + '.helper').NAME\n"
     folder = write_executable(tmp_path / "project/.agents/skills", entry=entry)
     (folder / "helper.py").write_text("NAME = 'trusted'")
     host = SkillHost()
     host.trust()
-    assert [host.invoke_sync("average").data for _ in range(2)] == ["trusted"] * 2, "a call compiles nothing there"
+    assert [host.invoke_sync("average").data for _ in range(2)] == ["trusted"] * 2, "a call must not compile anything there"
     (folder / "__pycache__").mkdir()
     (folder / "__pycache__/helper.cpython-311.pyc").touch()
     assert "have changed since they were trusted" in host.invoke_sync("average").error
@@ -172,7 +172,7 @@ def test_entry_points(tmp_path, monkeypatch):
     assert list(host.diagnostics["file"]) == ["acme_pots"]
 
 
-def test_an_index_hides_no_skills_below_it(tmp_path):
+def test_skills_inside_a_skills_folder_are_found(tmp_path):
     index = write_skill(tmp_path / "skills", "index")
     write_skill(index / "more", "tea")
     (tmp_path / "skills/SKILL.md").write_text("# All our skills")
@@ -180,7 +180,7 @@ def test_an_index_hides_no_skills_below_it(tmp_path):
     assert states(host) == {"skills": "off: it is broken", "index": "on", "tea": "on"}
 
 
-def test_a_search_that_ends_early_says_so(tmp_path, monkeypatch):
+def test_a_search_that_ends_early_is_reported(tmp_path, monkeypatch):
     for number in range(10):
         write_skill(tmp_path / "skills", f"skill-{number}")
     monkeypatch.setattr(discovery, "MAX_FOLDERS", 8)
@@ -207,7 +207,7 @@ def test_links_in_a_project_are_not_followed(tmp_path):
         (cake / "helper").unlink()
 
 
-async def test_an_entry_that_hangs_ends(tmp_path):
+async def test_an_entry_that_hangs_is_stopped(tmp_path):
     hangs = ENTRY.replace("return", "import time\n    for _ in range(6000): time.sleep(0.01)\n    return")
     write_executable(tmp_path / "skills", entry=hangs, more="timeout: 1\ndescription: x\nparameters: {type: object}")
     host = SkillHost(tmp_path / "skills")

@@ -1,4 +1,4 @@
-"""`ToolManager`: the skills of a host, and of a server over HTTP, as functions that a model can call."""
+"""`ToolManager`: the skills of a host, or of a server over HTTP, as functions that a model can call."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ def as_json(data):
     return Answer(json.dumps(data).encode())
 
 
-def test_its_methods(manager, host):
+def test_methods_for_a_host(manager, host):
     assert manager.get_available_tools() == [SCHEMA]
     assert manager.get_all_tools_for_openai() == [{"type": "function", "function": SCHEMA}]
     assert manager.skill_to_function_schema(host.skills["average"]) == SCHEMA
@@ -44,7 +44,7 @@ def test_its_methods(manager, host):
     assert result.trace_id.startswith("run_")
 
 
-def test_a_skill_that_is_no_tool(manager):
+def test_a_skill_that_is_not_a_tool(manager):
     with pytest.raises(ToolError, match="Tool: tea"):
         manager.skill_to_function_schema(SkillManifest("tea", "Tea.", None))
 
@@ -76,7 +76,7 @@ async def test_an_agent_uses_the_skills_of_a_server():
         (as_json({"skills": [{"id": "average", "parameters": {"properties": 5}}]}), "not a JSON Schema"),
     ],
 )
-def test_a_server_that_answers_badly(answer, why):
+def test_invalid_responses(answer, why):
     with served(Loopback()) as server:
         server.answers = [answer]
         manager = ToolManager(server.url)
@@ -94,13 +94,13 @@ class Endless(Loopback):
             await asyncio.sleep(0.05)
 
 
-def test_a_server_whose_answer_does_not_end():
+def test_an_endless_response():
     with served(Endless()) as server:
         server.answers = [Answer()]
         assert "did not end within 0.3 s" in ToolManager(server.url, timeout=0.3).invoke_tool("average").error
 
 
-def test_what_another_server_says():
+def test_unusual_skills_of_another_server():
     parameters = {"properties": {"day": True, "part": {"$ref": "#/$defs/part"}}, "$defs": {"part": {"type": "integer"}}}
     parameters["properties"]["\a"] = {}
     with served(Loopback()) as server:
@@ -114,11 +114,11 @@ def test_what_another_server_says():
     assert (result.trace_id, result.duration_ms, "\x1b" in result.error) == ("", 0.0, False)
 
 
-def test_addresses_where_nobody_answers_and_that_are_none():
+def test_unreachable_and_invalid_addresses():
     manager = ToolManager("http://127.0.0.1:9", timeout=5)
-    with pytest.raises(ToolError, match="did not answer"):
+    with pytest.raises(ToolError, match="did not respond"):
         manager.get_available_tools()
-    assert "did not answer" in manager.invoke_tool("average").error
+    assert "did not respond" in manager.invoke_tool("average").error
     for url in ("ftp://x", "skills", "http://user:pw@x"):
         with pytest.raises(ConfigurationError):
             ToolManager(url)

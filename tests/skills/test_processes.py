@@ -1,4 +1,4 @@
-"""Commands of skills under limits: whatever one does, it ends, leaves no process, and spoils nothing outside."""
+"""Commands of skills with limits: each one ends, and leaves no process behind."""
 
 import asyncio
 import os
@@ -27,9 +27,9 @@ def run(tmp_path, code, stdin=b"", **limits):
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_left():
+def no_process_is_left():
     yield
-    end = time.monotonic() + 10  # the last ones are on their way
+    end = time.monotonic() + 10  # some may still be ending
     while left := [each for each in psutil.process_iter() if MARK in _words(each)]:
         assert time.monotonic() < end, left
 
@@ -41,24 +41,24 @@ def _words(process):
         return []
 
 
-def test_a_command_that_ends(tmp_path):
+def test_a_command_returns_its_output(tmp_path):
     code = "import sys; print(sys.stdin.read()); print('oh', file=sys.stderr); sys.exit(3)"
     done = run(tmp_path, code, stdin=b"hello")
     assert (done.returncode, done.stdout, done.stderr) == (3, "hello\n", "oh\n")
 
 
-def test_one_that_eats_memory(tmp_path):
+def test_a_memory_limit(tmp_path):
     code = "data = []\nwhile True: data.append(bytearray(b'x' * 10_000_000))"
     with pytest.raises(ToolError, match="it was stopped: it took more than 100 MB of memory"):
         run(tmp_path, code, memory_mb=100)
 
 
-def test_what_it_started_ends_with_it(tmp_path):
+def test_child_processes_end_with_the_command(tmp_path):
     code = f"import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)', {MARK!r}])"
     assert run(tmp_path, code).returncode == 0
 
 
-def test_one_that_prints_without_end(tmp_path):
+def test_an_output_limit(tmp_path):
     with pytest.raises(ToolError, match="it printed more than 10,000 bytes") as refused:
         run(tmp_path, "while True: print('x' * 1000)", output_bytes=10_000)
     assert len(str(refused.value)) < 2_000
@@ -73,8 +73,8 @@ def test_the_environment_has_no_secrets(tmp_path, monkeypatch):
     assert str(tmp_path / "work") in done.stdout
 
 
-def test_an_interrupt_ends_it(tmp_path):
-    """As a cancelled run does: an exception in the thread that waits."""
+def test_cancellation_kills_the_command(tmp_path):
+    """A cancelled run raises in the waiting thread."""
     started = tmp_path / "work/started"
     code = f"import pathlib, time\npathlib.Path({str(started)!r}).touch()\ntime.sleep(60)"
 

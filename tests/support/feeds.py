@@ -25,6 +25,10 @@ ENTITY_BOMB = (
     + "".join(f'<!ENTITY {chr(98 + n)} "{f"&{chr(97 + n)};" * 10}">' for n in range(12))
     + "]><rss version='2.0'><channel><item><title>&m;</title></item></channel></rss>"
 )
+ENTITY = (
+    '<?xml version="1.0"?><!DOCTYPE rss [<!ENTITY a "hahahahahaha">]>'
+    "<rss version='2.0'><channel><item><title>&a;</title></item></channel></rss>"
+)
 STOLEN_FILE = (
     '<?xml version="1.0"?><!DOCTYPE rss [<!ENTITY x SYSTEM "file:///etc/passwd">]>'
     "<rss version='2.0'><channel><item><title>&x;</title></item></channel></rss>"

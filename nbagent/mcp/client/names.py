@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
 from urllib.parse import urlsplit
 
-from nbagent.functions.registry import is_name
+from nbagent.functions.registry import clean_name
 
 #: Programs that start other programs, and some of their subcommands.
 _RUNNERS = re.compile(
@@ -28,22 +28,13 @@ def fitting_names(wanted: Iterable[str], limit: int, given: Mapping[str, str] | 
     """
     names = dict(given or {})
     known = set(names.values())
-    for each in sorted(set(wanted) - known, key=lambda each: (clean(each) != each, each)):
-        name = clean(each)
+    for each in sorted(set(wanted) - known, key=lambda each: (clean_name(each) != each, each)):
+        name = clean_name(each)
         if len(name) > limit or name in names:
             suffix = f"_{hashlib.sha256(each.encode()).hexdigest()[:6]}"
             name = name[: limit - len(suffix)] + suffix
         names.setdefault(name, each)
     return names
-
-
-def clean(name: str) -> str:
-    """The name with an underscore for each character that is not a letter, mark, digit or hyphen of any script.
-
-    >>> clean("मौसम (दिल्ली)"), clean("notes.delete/all")
-    ('मौसम_दिल्ली_', 'notes_delete_all')
-    """
-    return re.sub(r"\s+", "_", "".join(each if is_name(each) else " " for each in name))
 
 
 def name_of_command(command: Sequence[str]) -> str:
@@ -71,4 +62,4 @@ def name_of_url(url: str) -> str:
 
 
 def _short(word: str) -> str:
-    return clean(_COMMON.sub("", _COMMON.sub("", word)))[:24].strip("_-") or "mcp"
+    return clean_name(_COMMON.sub("", _COMMON.sub("", word)))[:24].strip("_-") or "mcp"

@@ -19,12 +19,13 @@ from nbagent.core.content.marks import without_marks
 from nbagent.core.messages import Content
 from nbagent.core.render.control_chars import show_control_chars
 from nbagent.errors import ConfigurationError, missing_extra
+from nbagent.functions.registry import clean_name
 from nbagent.functions.toolset import Toolset
 from nbagent.mcp.client import offers
 from nbagent.mcp.client.address import Address
 from nbagent.mcp.client.config import read_config
 from nbagent.mcp.client.connection import Connection
-from nbagent.mcp.client.names import clean, fitting_names, name_of_command, name_of_url
+from nbagent.mcp.client.names import fitting_names, name_of_command, name_of_url
 from nbagent.mcp.client.offers import Prompt, Resource
 from nbagent.mcp.client.tool_list import MAX_TEXT, ToolList
 from nbagent.text import shortened
@@ -75,7 +76,7 @@ class MCPServer(Toolset):
         if find_spec("mcp_types") is None:
             raise missing_extra("MCP", "mcp")
         self.name = (
-            clean(name)[:MAX_NAME]
+            clean_name(name)[:MAX_NAME]
             if name
             else (name_of_url(address.url) if address.url else name_of_command(address.command))
         )

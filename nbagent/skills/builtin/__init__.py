@@ -1,4 +1,4 @@
-"""The package's own skills, each a folder with `SKILL.md`, its Python file, and `skill.yaml`, which names it.
+"""nbagent's own skills, which `SkillHost(builtin=True)` offers.
 
-`SkillHost(builtin=True)` offers them.
+Each folder has a `SKILL.md`, a Python file, and a `skill.yaml` that names the file.
 """

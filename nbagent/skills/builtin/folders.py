@@ -1,26 +1,30 @@
-"""The files that skills may read: regular files in Python's working folder and in the folders of
-`NBAGENT_SKILL_FOLDERS`, but no hidden ones such as `.env`.
+"""Checks which files skills may read: those in Python's working folder and in the folders of `NBAGENT_SKILL_FOLDERS`.
+
+Hidden files such as `.env` may not be read.
 """
 
 import os
 from pathlib import Path
 
-#: Names folders that may be read besides the current one, separated as in PATH.
+#: Lists more folders that may be read, separated as in PATH.
 VARIABLE = "NBAGENT_SKILL_FOLDERS"
 
 
 def allowed_path(name: str, path: str) -> Path:
-    """The path without links. Raises PermissionError if it may not be read; `name` is the argument's."""
-    others = os.environ.get(VARIABLE, "").split(os.pathsep)
-    folders = [Path.cwd().resolve(), *(Path(each).expanduser().resolve() for each in others if each)]
+    """Return the path, with links resolved. Raises PermissionError if it may not be read.
+
+    `name` is the name of the argument, for the message.
+    """
+    more = os.environ.get(VARIABLE, "").split(os.pathsep)
+    folders = [Path.cwd().resolve(), *(Path(folder).expanduser().resolve() for folder in more if folder)]
     resolved = (folders[0] / Path(path).expanduser()).resolve()
-    inside = [resolved.relative_to(each) for each in folders if resolved.is_relative_to(each)]
+    inside = [resolved.relative_to(folder) for folder in folders if resolved.is_relative_to(folder)]
     if not inside:
         allowed = " or ".join(map(str, folders))
         raise PermissionError(
             f"{name}: expected a path inside {allowed}, got {path[:200]!r}. Only the user can allow other folders, "
-            f"by the environment variable {VARIABLE}."
+            f"with the environment variable {VARIABLE}."
         )
-    if all(any(part.startswith(".") for part in each.parts) for each in inside):
+    if all(any(part.startswith(".") for part in relative.parts) for relative in inside):
         raise PermissionError(f"{name}: expected a path without hidden files and folders, got {path[:200]!r}.")
     return resolved

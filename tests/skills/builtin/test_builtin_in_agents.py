@@ -1,4 +1,4 @@
-"""The built-in skills and the example skills: the tools of `SkillHost(builtin=True)`, and what the examples do."""
+"""The tools of `SkillHost(builtin=True)`, and the example skills."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ def test_each_skill_passes_the_validator_of_the_specification(folder):
     assert validate(folder) == []
 
 
-def test_all_are_tools_without_any_diagnostics(host):
+def test_all_are_tools_without_problems(host):
     found = {name: host.tools.get_function(name).source for name in host.tools.names()}
     assert found == {folder.name.replace("-", "_"): f"skill:{folder.name}" for folder in OWN}
     assert len(found) >= 5
@@ -43,12 +43,12 @@ def examples():
     return SkillHost(EXAMPLES, discover=False)
 
 
-def test_the_examples_load_without_diagnostics(examples):
+def test_the_examples_load_without_problems(examples):
     assert list(examples.skills) == ["penguin-guide", "unit-converter"]
     assert len(examples.diagnostics) == 0
 
 
-async def test_units_are_converted_in_a_process_of_its_own(examples):
+async def test_the_example_tool_converts_units(examples):
     async def converted(values, given, wanted):
         return await examples.invoke("unit_converter", {"values": values, "from_unit": given, "to_unit": wanted})
 

@@ -1,4 +1,4 @@
-"""The built-in skills `calculator` and `echo`: exact results, and clear errors for what can't be computed."""
+"""The built-in skills `calculator` and `echo`: exact results, and clear errors."""
 
 import math
 
@@ -13,7 +13,7 @@ def computed(numbers, *operations):
     return calculator.run(calculator.Input(numbers=numbers, operations=list(operations) or ["mean"])).results
 
 
-def test_the_mean_is_computed_unless_something_else_is_asked():
+def test_operations():
     assert computed([1, 2, 3, 4, 5]) == {"mean": 3}
     found = computed([2, 4, 4, 4, 5, 5, 7, 9], *calculator._FUNCTIONS)
     assert found.pop("std") == pytest.approx(2.138089935)
@@ -29,27 +29,27 @@ def test_floats_do_not_lose_digits_and_integers_stay_integers():
     assert computed(["3", "4.5", "-1e2"], "min") == {"min": -100}
 
 
-def test_what_is_no_number_or_operation_is_named():
-    for numbers, said in [
+def test_invalid_input():
+    for numbers, message in [
         ([], "at least 1 item"),
         ([1, math.nan], "should be a finite number"),
         (["many"], "should be a valid number"),
         ([0] * 100_001, "at most 100000 items"),
     ]:
-        with pytest.raises(ValidationError, match=said):
+        with pytest.raises(ValidationError, match=message):
             calculator.Input(numbers=numbers)
     with pytest.raises(ValidationError, match="'mean', 'sum'"):
         calculator.Input(numbers=[1], operations=["mode"])
 
 
-def test_a_result_that_does_not_exist_is_a_clear_error():
-    for numbers, operation, said in [
+def test_impossible_results():
+    for numbers, operation, message in [
         ([1], "std", "std: stdev requires at least two data points"),
         ([10**400, 2], "product", "too large"),
         ([1e300] * 100_000, "product", "too large"),
-        ([1e308] * 10, "sum", "sum: the result of these 10 numbers is too large"),
+        ([1e308] * 10, "sum", "sum: the result for these 10 numbers is too large"),
     ]:
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=message):
             computed(numbers, operation)
 
 

@@ -1,4 +1,4 @@
-"""The built-in skill `file-search`: what it finds, and that it never leaves its folder, hangs or reads binary files."""
+"""The built-in skill `file-search`: it never leaves its folder, hangs or reads binary files."""
 
 import os
 
@@ -13,7 +13,7 @@ file_search = builtin_skill("file-search")
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    """A folder to work in, with a secret beside it."""
+    """A working folder next to a file with a secret."""
     root = tmp_path / "project"
     (root / "docs").mkdir(parents=True)
     (root / "docs" / "tools.md").write_text("# Tools\nThe Calculator computes.\nno match\n", "utf-8")
@@ -45,7 +45,7 @@ def test_a_folder_inside_and_a_limit(project):
     assert search("nothing like it").matches == []
 
 
-def test_no_path_leads_out_and_the_refusal_names_who_can_allow_more(project, tmp_path, monkeypatch):
+def test_paths_that_lead_out_are_refused(project, tmp_path, monkeypatch):
     for root in ("docs/../..", "/etc", "~"):
         with pytest.raises(PermissionError, match=r"root_dir: expected a path"):
             search(root_dir=root)
@@ -57,7 +57,7 @@ def test_no_path_leads_out_and_the_refusal_names_who_can_allow_more(project, tmp
         search(root_dir="nowhere")
 
 
-def test_links_are_not_followed_and_pipes_not_waited_for(project, tmp_path):
+def test_links_and_pipes_are_skipped(project, tmp_path):
     (project / "file_link.txt").symlink_to(tmp_path / "secret.txt")
     (project / "folder_link").symlink_to(tmp_path)
     os.mkfifo(project / "pipe")
@@ -83,12 +83,12 @@ def test_huge_binary_hidden_and_unreadable_files_are_counted(project):
     assert [match.path for match in found.matches if "Gr" in match.text] == ["latin.txt"]
 
 
-def test_a_catastrophic_regular_expression_is_only_a_text(project):
+def test_a_regular_expression_is_only_text(project):
     (project / "trap.txt").write_text("a" * 100_000 + "!\nthe pattern (a+)+$ is slow\n", "utf-8")
     assert [match.line for match in search("(a+)+$").matches] == [2]
 
 
-def test_it_ends_after_its_time(project, monkeypatch):
+def test_a_time_limit(project, monkeypatch):
     monkeypatch.setattr(file_search, "MAX_SECONDS", -1.0)
     assert (search().files_searched, search().complete) == (1, False)
     with pytest.raises(ValidationError, match="query"):

@@ -1,4 +1,4 @@
-"""The built-in skill `log-transform`: formats of logs, the summary, and files that it refuses."""
+"""The built-in skill `log-transform`: log formats, the summary, and refused files."""
 
 import pytest
 from pydantic import ValidationError
@@ -53,7 +53,7 @@ def test_formats():
         assert row["message"]
 
 
-def test_files_inside_the_folder_are_read_and_others_refused(tmp_path, monkeypatch):
+def test_only_files_inside_the_folder_are_read(tmp_path, monkeypatch):
     root = tmp_path / "project"
     root.mkdir()
     monkeypatch.chdir(root)
@@ -63,14 +63,14 @@ def test_files_inside_the_folder_are_read_and_others_refused(tmp_path, monkeypat
     (root / "binary.log").write_bytes(b"a\0b")
     with (root / "huge.log").open("wb") as file:
         file.truncate(2**40)
-    for path, kind, said in [
+    for path, kind, message in [
         (".env", PermissionError, "hidden"),
         ("../outside.log", PermissionError, "inside"),
         ("binary.log", ValueError, "binary"),
         ("huge.log", ValueError, "larger than 50 MB"),
         ("nothing.log", FileNotFoundError, "there is no file 'nothing.log'"),
     ]:
-        with pytest.raises(kind, match=said):
+        with pytest.raises(kind, match=message):
             summary(path=path)
     with pytest.raises(ValidationError, match="expected either path or text"):
         log_transform.Input()

@@ -1,4 +1,4 @@
-"""The three news functions, their definitions in an agent, the user's list of sources, and what counts as relevant."""
+"""The three news functions, and the user's list of sources."""
 
 import asyncio
 
@@ -52,7 +52,7 @@ async def test_filter_and_search_rss_news(server):
     assert {tuple(each["matched_keywords"]) for each in answer["matched_articles"]} == {("AI",), ("人工智能",)}
 
 
-async def test_no_source_answers(sources, server):
+async def test_no_source_responds(sources, server):
     sources(f"{server.url}/gone gone", f"{server.url}/lost lost")
     for function, arguments in [(fetch_rss_news, ()), (filter_rss_news, ("x",)), (search_rss_by_keywords, (["x"],))]:
         answer = await asyncio.to_thread(function, *arguments)
@@ -60,7 +60,7 @@ async def test_no_source_answers(sources, server):
         assert "gone: HTTP 404; lost: HTTP 404" in answer["error"]
 
 
-def test_the_list_is_made_in_the_users_folder_and_kept(tmp_path, monkeypatch):
+def test_the_list_is_created_once_in_the_users_folder(tmp_path, monkeypatch):
     monkeypatch.delenv("NBAGENT_RSS_SOURCES", raising=False)
     monkeypatch.setattr("platformdirs.user_config_dir", lambda name, **options: str(tmp_path / name))
     assert sources_file() == tmp_path / "nbagent" / "rss_sources.txt"
@@ -70,7 +70,7 @@ def test_the_list_is_made_in_the_users_folder_and_kept(tmp_path, monkeypatch):
     assert read_sources() == [Source("https://a.example/feed", "Mine")]
 
 
-def test_lines_of_the_list(sources):
+def test_lines_in_the_list(sources):
     sources("# comment", "", "https://a.example/feed", "http://10.0.0.1/f My own feed", "https://a.example/feed B")
     assert read_sources() == [
         Source("https://a.example/feed", "https://a.example/feed"),
@@ -80,18 +80,18 @@ def test_lines_of_the_list(sources):
     assert "hunter2secret" not in read_sources()[0].name
 
 
-def test_a_wrong_an_empty_and_a_missing_list_are_named(sources):
+def test_missing_empty_and_invalid_lists(sources):
     with pytest.raises(ConfigurationError, match="can't be read"):
         read_sources()
     sources("# nothing")
-    with pytest.raises(ConfigurationError, match="names no feeds"):
+    with pytest.raises(ConfigurationError, match="has no feeds"):
         read_sources()
     sources("https://a.example/feed A", "file:///etc/passwd x")
     with pytest.raises(ConfigurationError, match=r"sources.txt, line 2: expected an http or https address"):
         read_sources()
 
 
-def test_keywords_are_whole_words_but_in_chinese(monkeypatch):
+def test_keywords_are_whole_words_except_in_chinese(monkeypatch):
     titles = ["He said it", "AI-based", "企业AI应用", "machine  learning C++"]
     articles = [{"title": title, "summary": ""} for title in titles]
     monkeypatch.setattr(news, "_newest", lambda: (articles, 0, 1, {}))

@@ -12,7 +12,7 @@ Operation = Literal["mean", "sum", "min", "max", "median", "std", "variance", "r
 #: `std` and `variance` are for a sample: they divide by n - 1.
 _FUNCTIONS: dict[Operation, Callable[[list[Any]], float]] = {
     "mean": statistics.mean,
-    "sum": lambda numbers: sum(numbers) if all(isinstance(each, int) for each in numbers) else math.fsum(numbers),
+    "sum": lambda numbers: sum(numbers) if all(isinstance(number, int) for number in numbers) else math.fsum(numbers),
     "min": min,
     "max": max,
     "median": statistics.median,
@@ -20,13 +20,13 @@ _FUNCTIONS: dict[Operation, Callable[[list[Any]], float]] = {
     "variance": statistics.variance,
     "range": lambda numbers: max(numbers) - min(numbers),
     "count": len,
-    # as floats first: of many large integers it could take minutes
+    # as floats first, since the exact product of many large integers could take minutes
     "product": lambda numbers: math.prod(numbers) if math.isfinite(math.prod(map(float, numbers))) else math.inf,
 }
 
 
 class Input(BaseModel):
-    """The numbers, and what to compute of them."""
+    """The numbers, and what to compute."""
 
     numbers: list[int | FiniteFloat] = Field(description="The numbers, at least one", min_length=1, max_length=100_000)
     operations: list[Operation] = Field(default=["mean"], description="What to compute, one or more", min_length=1)
@@ -45,7 +45,7 @@ def run(request: Input) -> Output:
     >>> run(Input(numbers=[1, 2, 3, 4, 5], operations=["mean", "max"])).results
     {'mean': 3, 'max': 5}
     """
-    results: dict[str, int | float] = {each: _computed(each, request.numbers) for each in request.operations}
+    results: dict[str, int | float] = {name: _computed(name, request.numbers) for name in request.operations}
     return Output(results=results, count=len(request.numbers))
 
 
@@ -54,7 +54,7 @@ def _computed(operation: Operation, numbers: list[int | float]) -> int | float:
         if math.isfinite(value := _FUNCTIONS[operation](numbers)):
             return value
     except statistics.StatisticsError as error:
-        raise ValueError(f"{operation}: {error}. Ask for another operation.") from None
+        raise ValueError(f"{operation}: {error}. Choose another operation.") from None
     except OverflowError:
         pass
-    raise ValueError(f"{operation}: the result of these {len(numbers)} numbers is too large. Scale them down.")
+    raise ValueError(f"{operation}: the result for these {len(numbers)} numbers is too large. Scale them down.")

@@ -1,10 +1,10 @@
-"""Returns a text unchanged: the smallest skill, to test calls."""
+"""Returns a text unchanged. It is the smallest skill, to test calls with."""
 
 from pydantic import BaseModel, ConfigDict, Field
 
 
 class Input(BaseModel):
-    """The text to repeat; a number becomes text."""
+    """The text to return. A number becomes text."""
 
     model_config = ConfigDict(coerce_numbers_to_str=True)
 

@@ -1,7 +1,4 @@
-"""Finds the lines of files that contain a text.
-
-The text is searched for literally. It is not a regular expression, so no query can be slow.
-"""
+"""Finds the lines of files that contain a text. The text is not a regular expression, so no query is slow."""
 
 import os
 from collections import Counter
@@ -15,9 +12,9 @@ from nbagent.skills.builtin.folders import allowed_path
 from nbagent.skills.inside import read_text
 
 MAX_SECONDS = 10.0
-#: Characters of a line before and after a match.
+#: Characters of a line that are shown before and after a match.
 _AROUND = 80
-#: Folders of tools, not of the user.
+#: Folders that tools created, not the user.
 _SKIPPED_FOLDERS = {"__pycache__", "node_modules", "site-packages"}
 
 
@@ -26,18 +23,18 @@ class Input(BaseModel):
 
     query: str = Field(description="The text to search for, in any case; not a regular expression", max_length=200)
     root_dir: str = Field(default=".", description="The folder to search, inside the current one", max_length=4096)
-    limit: int = Field(default=20, description="Return so many lines at most", ge=1, le=200)
+    limit: int = Field(default=20, description="The largest number of lines to return", ge=1, le=200)
 
     @field_validator("query")
     @classmethod
     def _one_line(cls, query: str) -> str:
         if not query.strip() or len(query.splitlines()) != 1:
-            raise ValueError("expected some text of one line")
+            raise ValueError("expected one line of text")
         return query
 
 
 class Match(BaseModel):
-    """One line that contains the text."""
+    """A line that contains the text."""
 
     path: str = Field(description="Relative to root_dir")
     line: int = Field(description="Counted from 1")
@@ -45,7 +42,7 @@ class Match(BaseModel):
 
 
 class Output(BaseModel):
-    """The lines found, and a note about omitted ones."""
+    """The lines found, and how complete the search was."""
 
     matches: list[Match] = []
     files_searched: int = 0
@@ -77,19 +74,17 @@ def run(request: Input) -> Output:
 
 
 def _files(root: Path) -> Iterator[Path]:
-    """The files below a folder, in alphabetical order, without hidden files and tools' files."""
+    """The files below a folder, in alphabetical order, without hidden files and tools' folders."""
     for folder, folders, names in os.walk(root):
-        folders[:] = sorted(each for each in folders if not each.startswith(".") and each not in _SKIPPED_FOLDERS)
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _SKIPPED_FOLDERS)
         yield from (Path(folder, name) for name in sorted(names) if not name.startswith("."))
 
 
-def _matches(path: str, text: str, needle: str) -> list[Match]:
+def _matches(path: str, text: str, needle: str) -> Iterator[Match]:
     if needle not in text.lower():
-        return []
-    matches = []
+        return
     for number, line in enumerate(text.splitlines(), 1):
         at = line.lower().find(needle)
         if at >= 0:
             shown = line[max(at - _AROUND, 0) : at + len(needle) + _AROUND].strip()
-            matches.append(Match(path=path, line=number, text=shown))
-    return matches
+            yield Match(path=path, line=number, text=shown)

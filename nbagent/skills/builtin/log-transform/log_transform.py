@@ -1,9 +1,10 @@
-"""Makes a summary and a table of a log: counts by level, the most frequent messages, the time range."""
+"""Summarises a log: counts by level, the most frequent messages, the time range and a table of entries."""
 
 import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple, Self
 
@@ -13,7 +14,7 @@ from nbagent.skills.builtin.folders import allowed_path
 from nbagent.skills.inside import read_text
 
 MAX_BYTES = 50 * 2**20
-#: Characters read of a line, and characters of a returned message.
+#: Characters read from a line, and characters of a returned message.
 _LINE, _MESSAGE = 2_000, 200
 Level = Literal["TRACE", "DEBUG", "INFO", "NOTICE", "WARNING", "ERROR", "CRITICAL", "OTHER"]
 _LEVELS: dict[str, Level] = {
@@ -26,15 +27,15 @@ _QUIET_LEVEL = re.compile(rf"[\[<|\s]({'|'.join(sorted(_LEVELS, key=len, reverse
 _ISO = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?")
 _APACHE = re.compile(r"\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}")
 _TIME = TypeAdapter(datetime)
-#: The variable parts of messages of the same kind.
+#: The parts that vary between similar messages.
 _VARYING = re.compile(r"0x[0-9a-fA-F]+|\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b|\d+(?:\.\d+)*")
-#: Names that JSON logs give to their fields.
+#: Names of fields in JSON logs.
 _TIME_KEYS, _LEVEL_KEYS = ("timestamp", "time", "ts", "@timestamp", "asctime"), ("level", "levelname", "severity")
 _MESSAGE_KEYS = ("message", "msg", "event")
 
 
 class Input(BaseModel):
-    """The log, as a file or as text, and how much to return."""
+    """The log, as a file or a text, and how much to return."""
 
     path: str = Field(default="", description="The log file, inside the current folder", max_length=4096)
     text: str = Field(default="", description="The log's text, instead of a file", max_length=2_000_000)
@@ -71,9 +72,8 @@ def run(request: Input) -> Output:
     entries = list(_entries(text.splitlines()))
     chosen = [entry for entry in entries if request.level in (None, entry.level)]
     counts = Counter((_VARYING.sub("#", message)[:_MESSAGE], level) for _, level, message in chosen)
-    times = [entry.time for entry in entries if entry.time]
     span = None
-    if times:
+    if times := [entry.time for entry in entries if entry.time]:
         start, end = min(times), max(times)
         span = {"start": start.isoformat(), "end": end.isoformat(), "seconds": (end - start).total_seconds()}
     return Output(
@@ -101,7 +101,7 @@ def _text_of(path: str) -> str:
 
 
 def _entries(lines: Iterable[str]) -> Iterator[_Entry]:
-    """The entries. A line without time and level, such as one of a traceback, belongs to the entry before."""
+    """The entries. A line without time and level, such as part of a traceback, belongs to the entry above."""
     started = False
     for line in lines:
         entry = _entry(line[:_LINE]) if line.strip() else None
@@ -113,12 +113,8 @@ def _entries(lines: Iterable[str]) -> Iterator[_Entry]:
 
 def _entry(line: str) -> _Entry:
     if line.startswith("{"):
-        try:
-            fields = json.loads(line)
-        except (ValueError, RecursionError):
-            pass
-        else:
-            return _entry_of_json(fields)
+        with suppress(ValueError, RecursionError):
+            return _entry_of_json(json.loads(line))
     time = _ISO.search(line) or _APACHE.search(line)
     rest = line[time.end() :] if time else line
     level = _LEVEL.search(rest, 0, 200) or _QUIET_LEVEL.search(rest, 0, 200)
@@ -136,7 +132,7 @@ def _entry_of_json(fields: dict[str, Any]) -> _Entry:
 
 
 def _moment(text: str) -> datetime | None:
-    """A time; one without an offset counts as UTC. None if it is none, such as 2024-13-01."""
+    """Parse a time, as UTC unless it has an offset. Returns None for an invalid one, such as 2024-13-01."""
     try:
         if "/" in text:
             return datetime.strptime(text, "%d/%b/%Y:%H:%M:%S %z")

@@ -1,1 +1,1 @@
-"""News from RSS and Atom feeds: the user's list, how feeds are fetched, and three functions for agents."""
+"""News from RSS and Atom feeds: the user's list, fetching, and three functions for agents."""

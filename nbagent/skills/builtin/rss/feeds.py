@@ -1,7 +1,6 @@
-"""The user's list of feeds, a text file, and how they are fetched: ten at a time, within bounds of time and size.
+"""Reads the user's list of feeds, a text file, and fetches them: ten at a time, with limits on time and size.
 
-Only the list says where to fetch from: no model chooses an address, and no feed leads to another host of the
-user's own network.
+All addresses come from the list: no model chooses one, and no feed can redirect to another host in the user's network.
 """
 
 from __future__ import annotations
@@ -23,25 +22,26 @@ from typing import Any, NamedTuple
 import feedparser
 import httpx2
 import nh3
+from feedparser.encodings import convert_to_utf8
 
 from nbagent.errors import ConfigurationError
 from nbagent.providers.http.address import without_password
 from nbagent.text import shortened
 
-#: Names another file.
+#: The environment variable that names another file.
 VARIABLE = "NBAGENT_RSS_SOURCES"
 AT_ONCE = 10
-#: Seconds for one attempt; for all sources together, which stays below the 15 s that a tool has by default.
+#: Seconds for one attempt, and for all sources together: less than a tool's default limit of 15 s.
 TIMEOUT_S, TOTAL_S = 10.0, 14.0
 RETRIES, RETRY_DELAY_S = 2, 0.25
-#: Bytes of a feed when it is unpacked, and characters of a title and a summary.
+#: Bytes of a feed after decompression, and characters of a title and a summary.
 MAX_BYTES, MAX_TITLE, MAX_SUMMARY = 4 * 2**20, 300, 600
-#: The extension of a request, and of the redirections that follow: the host in the list.
+#: The extension of a request, kept by its redirects, that has the host in the list.
 _LISTED = "nbagent_listed"
 _TEMPORARY = (408, 429, 500, 502, 503, 504)
 DEFAULT = """\
-# The feeds that nbagent reads: one a line, its address and then its name.
-# Delete and add lines as you like. Lines that begin with # are left out.
+# The feeds that nbagent reads. Each line has an address and then a name.
+# Delete and add lines as you like. Lines that begin with # are ignored.
 
 https://feeds.bbci.co.uk/news/world/rss.xml BBC World
 https://www.theguardian.com/world/rss The Guardian
@@ -67,7 +67,7 @@ class Source(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """A source's result: its articles, or the reason why there are none."""
+    """A source's articles, or the error."""
 
     source: Source
     articles: list[Article]
@@ -75,14 +75,14 @@ class Fetched(NamedTuple):
 
 
 class FeedError(Exception):
-    """Why there are no articles from a source. Another attempt would do no better."""
+    """A source can't be read, and trying again would not help."""
 
 
 # -- the list ---------------------------------------------------------------------------------------------------------
 
 
 def sources_file() -> Path:
-    """The file with the list. It is made at first use. Raises OSError if it can't be.
+    """Return the file with the list, and create it at first use. Raises OSError if that fails.
 
     >>> sources_file()                                                      # doctest: +SKIP
     PosixPath('/home/ada/.config/nbagent/rss_sources.txt')
@@ -99,27 +99,24 @@ def sources_file() -> Path:
 
 
 def read_sources() -> list[Source]:
-    """The feeds of the list, in its order. Raises `ConfigurationError` that names the file and the line."""
+    """The feeds in the list, in its order. Raises `ConfigurationError` with the file and the line."""
     try:
         path = sources_file()
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(
-            f"The list of feeds can't be read: {error}. Correct it, or set {VARIABLE} to a file of yours."
-        ) from None
+        fix = f"Correct it, or set {VARIABLE} to a file of yours."
+        raise ConfigurationError(f"The list of feeds can't be read: {error}. {fix}") from None
     sources: dict[str, Source] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         url, *name = line.split()
         if not re.match(r"https?://[^/]", url, re.IGNORECASE):
-            shown = without_password(line)[:80]
-            raise ConfigurationError(
-                f"{path}, line {number}: expected an http or https address and a name, got {shown!r}."
-            )
+            expected = f"expected an http or https address and a name, got {without_password(line)[:80]!r}"
+            raise ConfigurationError(f"{path}, line {number}: {expected}.")
         sources.setdefault(url, Source(url, " ".join(name) or without_password(url)))
     if not sources:
-        raise ConfigurationError(f"{path} names no feeds. Edit the file.")
+        raise ConfigurationError(f"{path} has no feeds. Add some to the file.")
     return list(sources.values())
 
 
@@ -127,7 +124,7 @@ def read_sources() -> list[Source]:
 
 
 async def fetch(sources: Iterable[Source]) -> list[Fetched]:
-    """The articles of all sources, in their order. Sources that take longer than `TOTAL_S` are given up."""
+    """The articles of all sources, in their order. A source that takes longer than `TOTAL_S` is given up."""
     free, end = asyncio.Semaphore(AT_ONCE), asyncio.get_running_loop().time() + TOTAL_S
     headers = {"User-Agent": "nbagent (feed reader)"}
     options: dict[str, Any] = {"headers": headers, "timeout": TIMEOUT_S, "follow_redirects": True}
@@ -169,29 +166,30 @@ async def _articles(client: httpx2.AsyncClient, source: Source) -> list[Article]
 
 
 async def _check_redirection(request: httpx2.Request) -> None:
-    """Refuse to follow a feed to another host in this machine's network."""
+    """Refuse a redirect to another host in this machine's network."""
     host = request.url.host
     if host == request.extensions[_LISTED]:
         return
-    with suppress(OSError, UnicodeError):  # only a proxy knows the name, or nobody, as the request will say
+    with suppress(OSError, UnicodeError):  # a name that only a proxy can resolve; if none can, the request fails
         found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
-        if not all(ip_address(str(each[4][0]).partition("%")[0]).is_global for each in found):
-            raise FeedError(f"it leads to {host}, which is this machine or in its network")
+        if not all(ip_address(str(address[0]).partition("%")[0]).is_global for *_, address in found):
+            raise FeedError(f"it redirects to {host}, which is this machine or in its network")
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
 def read_feed(body: bytes, name: str, headers: dict[str, str]) -> list[Article]:
-    """The articles of an RSS or Atom feed. Broken XML is read as far as it goes, XML entities are not.
+    """The articles of an RSS or Atom feed. Broken XML is read as far as possible. Declarations become text.
 
-    Raises `FeedError` for what is not a feed.
+    So no feed can define entities, which expand to far more text. Raises `FeedError` if the body is not a feed.
     """
-    try:  # what is HTML becomes plain text below, so feedparser need not clean it
-        parsed = feedparser.parse(
-            BytesIO(body), response_headers=headers, sanitize_html=False, resolve_relative_uris=False
-        )
-    except Exception as error:  # noqa: BLE001  it raises whatever its parts raise on garbage
+    options = {"sanitize_html": False, "resolve_relative_uris": False}  # HTML becomes plain text below
+    try:
+        text = re.sub(rb"<!(?!--|\[CDATA\[)", b"&lt;!", convert_to_utf8(headers, body, {}))
+        headers = {**headers, "content-type": "application/xml; charset=utf-8"}
+        parsed = feedparser.parse(BytesIO(text), response_headers=headers, **options)
+    except Exception as error:  # noqa: BLE001  feedparser raises errors of many kinds
         raise FeedError(f"it can't be read: {shortened(str(error), 200)}") from None
     if not parsed.entries and not parsed.get("version"):
         raise FeedError("it is not a feed")
@@ -201,7 +199,7 @@ def read_feed(body: bytes, name: str, headers: dict[str, str]) -> list[Article]:
 def _article(entry: Any, source: str) -> Article:
     content = entry.get("summary") or next((part.get("value") for part in entry.get("content", ())), "")
     link, published = entry.get("link") or "", None
-    with suppress(ValueError, OverflowError, TypeError):  # no date, or one that no calendar has
+    with suppress(ValueError, OverflowError, TypeError):  # no date, or an impossible one
         moment = entry.get("published_parsed") or entry.get("updated_parsed")
         published = datetime.fromtimestamp(calendar.timegm(moment), UTC).isoformat()
     return {
@@ -214,7 +212,7 @@ def _article(entry: Any, source: str) -> Article:
 
 
 def plain_text(text: str, limit: int) -> str:
-    """The text of HTML, in one line.
+    """The text of HTML, on one line.
 
     >>> plain_text("<p>Tom &amp; <b>Jerry</b></p><script>x</script>", 100)
     'Tom & Jerry'

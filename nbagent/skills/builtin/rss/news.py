@@ -4,7 +4,7 @@
 >>> for definition in RSS_TOOLS_DEFINITIONS:                                # doctest: +SKIP
 ...     agent.register_tool(**definition)
 
-The feeds are those of a file that you edit; `nbagent.skills.builtin.rss.feeds.sources_file()` returns its path.
+The feeds are listed in a file that you edit. `nbagent.skills.builtin.rss.feeds.sources_file()` returns its path.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Count = Annotated[int, Field(ge=1)]
 
 #: How much more a word counts in a title than in a summary.
 _TITLE_WEIGHT = 3
-#: Words of Chinese and Japanese are not separated by spaces.
+#: The letters of Chinese and Japanese, whose words are not separated by spaces.
 _CJK = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
 _WORD = re.compile(rf"[{_CJK}]+|[^\W{_CJK}]+")
 
@@ -38,13 +38,13 @@ def fetch_rss_news(max_articles: Count | None = None, sources_limit: Count | Non
     """Fetch the latest news from the user's RSS feeds, newest first.
 
     Args:
-        max_articles: How many articles to return; all without it
-        sources_limit: Read only so many of the feeds
+        max_articles: How many articles to return; all by default
+        sources_limit: How many of the feeds to read; all by default
 
     Returns:
         A dict of `success`, `summary` and `articles`. The summary has `total_sources`, `successful_sources`,
-        `failed_sources`, `total_articles` (before `max_articles` cuts) and `fetch_time`; an article has `title`,
-        `link`, `summary`, `published` and `source`. If no source answered, `success` is False, and `error` says why.
+        `failed_sources`, `total_articles` (before the limit `max_articles`) and `fetch_time`. An article has `title`,
+        `link`, `summary`, `published` and `source`. If no source responds, `success` is False and `error` says why.
 
     >>> fetch_rss_news(max_articles=20)["summary"]                          # doctest: +SKIP
     """
@@ -61,16 +61,16 @@ def fetch_rss_news(max_articles: Count | None = None, sources_limit: Count | Non
 
 
 def filter_rss_news(query: str, max_articles: Count = 50, top_k: Count = 10) -> dict[str, Any]:
-    """Find the news that fit a question or topic best.
+    """Find the news that best fits a question or topic.
 
     Args:
         query: The topic or question
-        max_articles: How many of the newest articles to look at
+        max_articles: How many of the newest articles to search
         top_k: How many articles to return
 
     Returns:
-        `{"success", "query", "total_articles", "filtered_count", "filtered_articles"}`; `total_articles` is how many
-        were compared, and each article has a `score`.
+        `{"success", "query", "total_articles", "filtered_count", "filtered_articles"}`. `total_articles` is how many
+        were searched. Each article has a `score`.
     """
     found, *_, outcome = _newest()
     articles = found[:max_articles]
@@ -80,15 +80,15 @@ def filter_rss_news(query: str, max_articles: Count = 50, top_k: Count = 10) -> 
 
 
 def search_rss_by_keywords(keywords: list[str], max_articles: Count = 50) -> dict[str, Any]:
-    """Find the news that contain at least one of some keywords, in any case.
+    """Find the news that contains at least one of the keywords, in any case.
 
     Args:
         keywords: The keywords
-        max_articles: How many of the newest articles to look at
+        max_articles: How many of the newest articles to search
 
     Returns:
-        `{"success", "keywords", "total_articles", "matched_count", "matched_articles"}`; `total_articles` is how many
-        were searched, and each article has its `matched_keywords`.
+        `{"success", "keywords", "total_articles", "matched_count", "matched_articles"}`. `total_articles` is how many
+        were searched. Each article has its `matched_keywords`.
     """
     check_type("keywords", keywords, list, fix="Pass a list of words, such as ['AI'].")
     found, *_, outcome = _newest()
@@ -105,22 +105,22 @@ def search_rss_by_keywords(keywords: list[str], max_articles: Count = 50) -> dic
 
 
 def _newest(limit: int | None = None) -> tuple[list[Article], int, int, dict[str, str]]:
-    """All articles, each once, the newest first; how many sources failed, of how many; the error if all did."""
+    """Distinct articles, newest first; the numbers of failed and of all sources; and an `error` if all failed."""
     try:
         from nbagent.skills.builtin.rss.feeds import fetch, read_sources
     except ImportError:
         raise missing_extra("A feed", "rss") from None
-    found = run_sync(fetch(read_sources()[:limit]))
-    every = {article["link"] or article["title"]: article for each in found for article in each.articles}
-    articles = sorted(every.values(), key=lambda article: article["published"] or "", reverse=True)
-    failed = [each for each in found if each.error]
-    reasons = "; ".join(f"{each.source.name}: {each.error}" for each in failed[:5])
-    error = {"error": f"none of {len(found)} sources answered. {reasons}"} if len(failed) == len(found) else {}
-    return articles, len(failed), len(found), error
+    fetched = run_sync(fetch(read_sources()[:limit]))
+    distinct = {article["link"] or article["title"]: article for feed in fetched for article in feed.articles}
+    articles = sorted(distinct.values(), key=lambda article: article["published"] or "", reverse=True)
+    failed = [feed for feed in fetched if feed.error]
+    reasons = "; ".join(f"{feed.source.name}: {feed.error}" for feed in failed[:5])
+    error = {"error": f"none of {len(fetched)} sources responded. {reasons}"} if len(failed) == len(fetched) else {}
+    return articles, len(failed), len(fetched), error
 
 
 def _most_relevant(articles: list[Article], query: str) -> list[Article]:
-    """The articles that share words with a query, best first: rare words count more than common ones."""
+    """The articles that share words with a query, best first. Rare words count more than common ones."""
     wanted = _terms(query)
     found = [(_terms(article["title"]) & wanted, _terms(article["summary"]) & wanted) for article in articles]
     counts = Counter(term for title, summary in found for term in title | summary)
@@ -135,7 +135,7 @@ def _most_relevant(articles: list[Article], query: str) -> list[Article]:
 
 
 def _terms(text: str) -> set[str]:
-    """The words of a text, and of Chinese and Japanese each pair of characters."""
+    """The words of a text; for Chinese and Japanese, each pair of characters."""
     terms: set[str] = set()
     for word in _WORD.findall(text.casefold()):
         pairs = {word[at : at + 2] for at in range(len(word) - 1)} if re.match(f"[{_CJK}]", word) else set()
@@ -144,19 +144,19 @@ def _terms(text: str) -> set[str]:
 
 
 def _pattern(keyword: str) -> re.Pattern[str]:
-    """Finds a whole word or phrase: `AI` is not in `said`. A Latin word ends where Chinese text begins."""
+    """A pattern for a whole word or phrase: `AI` is not in `said`. A Latin word ends where Chinese text begins."""
     words = keyword.split()
     before, after = (r"(?a:\b)" if re.match(r"[a-zA-Z0-9]", end) else "" for end in (words[0], words[-1][-1]))
     return re.compile(before + r"\s+".join(map(re.escape, words)) + after, re.IGNORECASE)
 
 
-#: The three functions, as `agent.register_tool` takes them.
+#: The three functions as keyword arguments for `agent.register_tool`.
 RSS_TOOLS_DEFINITIONS: list[dict[str, Any]] = [
     {
-        "name": each.__name__,
-        "description": (each.__doc__ or "").partition("\n")[0],
-        "parameters": schema_of(each).parameters,
-        "function": each,
+        "name": function.__name__,
+        "description": (function.__doc__ or "").partition("\n")[0],
+        "parameters": schema_of(function).parameters,
+        "function": function,
     }
-    for each in (fetch_rss_news, filter_rss_news, search_rss_by_keywords)
+    for function in (fetch_rss_news, filter_rss_news, search_rss_by_keywords)
 ]

@@ -21,7 +21,7 @@ from nbagent.core.messages import FunctionCall, Usage, new_id
 from nbagent.core.render.arguments import arguments_text
 from nbagent.errors import ConfigurationError, NbagentError
 from nbagent.functions.allowances import Allow, Allowances
-from nbagent.functions.asking import Question
+from nbagent.functions.elicitation import Question
 from nbagent.functions.preview import PreviewedCall
 from nbagent.functions.registry import FunctionDefinition
 from nbagent.pricing import context_window

@@ -34,7 +34,7 @@ from nbagent.core.messages import Usage
 from nbagent.core.output import output_of
 from nbagent.core.request_options import RequestOptions
 from nbagent.errors import ConfigurationError, StoreError
-from nbagent.functions.asking import agrees
+from nbagent.functions.elicitation import agrees
 from nbagent.functions.executor import ToolExecutor
 from nbagent.pricing import price_at
 

@@ -14,7 +14,7 @@ from nbagent.core.render import markdown as render
 from nbagent.core.render.arguments import arguments_text, folded
 from nbagent.core.render.diff import Line, lines_html
 from nbagent.core.render.highlight import highlight_code
-from nbagent.functions.asking import Question
+from nbagent.functions.elicitation import Question
 from nbagent.functions.preview import Preview, PreviewedCall
 from nbagent.functions.registry import FunctionDefinition
 

@@ -48,7 +48,7 @@ class Current(NamedTuple):
     approver: Callable[..., Any] | None = None
     #: Whether that approver decides on all calls of all agents.
     approves_all: bool = False
-    #: The tool's call, through which it can ask the user: a `functions.asking.CallInProgress`.
+    #: The tool's call, through which it can ask the user: a `functions.elicitation.CallInProgress`.
     call_in_progress: Any = None
     #: The labels of new runs.
     labels: Labels | None = None

@@ -14,9 +14,9 @@ from nbagent.core.limits import Limits
 from nbagent.core.results import AgentResult
 from nbagent.functions.registry import FunctionDefinition, ToolOptions, check_options
 
-#: The model's description of the argument.
-_FRESH = "The question or the task, with everything needed to do it: the agent knows nothing of this conversation."
-_KEPT = "The question or the task. The agent knows its earlier ones and their answers, but not this conversation."
+#: The argument's description for the model.
+_FRESH = "The question or task, with everything needed to do it: the agent knows nothing of this conversation."
+_KEPT = "The question or task. The agent knows its earlier ones and their answers, but not this conversation."
 
 
 def agent_tool(
@@ -34,24 +34,24 @@ def agent_tool(
     origin = {"source": "agent", "agent": name}
 
     async def ask(question: str) -> Any:
-        asked = agent if keep_conversation else _afresh(agent)
-        return _as_read(await asked.chat_stream(question, limits=limits, origin=origin).collect())
+        asked = agent if keep_conversation else _without_history(agent)
+        return _for_model(await asked.chat_stream(question, limits=limits, origin=origin).collect())
 
     ask.__doc__ = f"Ask.\n\nArgs:\n    question: {_KEPT if keep_conversation else _FRESH}"
     settings: Any = {"timeout": math.inf, **options}
     return FunctionDefinition(name, description, None, ask, source=f"agent:{name}", **settings)
 
 
-def _afresh(agent: Any) -> Any:
-    """The agent without its conversation. It records into the same trace."""
+def _without_history(agent: Any) -> Any:
+    """A copy of the agent without its conversation, which records into the same trace."""
     other = agent.fork()
     other.clear_history()
     other.trace = agent.trace
     return other
 
 
-def _as_read(result: AgentResult) -> Any:
-    """The result for the model: the answer with its images, and why it is incomplete."""
+def _for_model(result: AgentResult) -> Any:
+    """The answer with its images, and the reason if it is incomplete."""
     text = result.content
     if result.status != "ok" and result.status_reason:
         text = f"{text}\n\n[{result.status}: {result.status_reason}]".lstrip()

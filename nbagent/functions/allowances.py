@@ -11,7 +11,7 @@ from nbagent.functions.source import function_version
 
 
 class Allow(Enum):
-    """An approver returns it instead of True to allow later calls as well. A redefined tool needs approval again.
+    """Returned by an approver instead of True to allow later calls as well. A redefined tool needs approval again.
 
     >>> def approve(call, definition):
     ...     return Allow.TOOL if definition.name == "search" else False
@@ -25,30 +25,30 @@ class Allowances:
     """The allowances of one agent and its forks, in memory only."""
 
     def __init__(self) -> None:
-        #: The function, its version, and its arguments as JSON; None for any arguments.
-        self._given: list[tuple[Any, str, str | None]] = []
+        #: A function, its version, and its arguments as JSON, or None for any arguments.
+        self._allowed: list[tuple[Any, str, str | None]] = []
 
     def add(self, allow: Allow, func: Any, arguments: str) -> None:
         """Allow later calls of exactly this function, with any arguments or, for `Allow.CALL`, with these."""
-        self._given.append((func, function_version(func), None if allow is Allow.TOOL else arguments))
+        self._allowed.append((func, function_version(func), None if allow is Allow.TOOL else arguments))
 
     def cover(self, func: Any, arguments: str) -> bool:
         """Whether a call was allowed before."""
-        return any(given in (None, arguments) for given in self._of(func))
+        return any(allowed in (None, arguments) for allowed in self._arguments(func))
 
     def describe(self, func: Any) -> str:
         """The allowed calls, for people; empty if there are none."""
-        given = set(self._of(func))
-        if None in given:
+        allowed = set(self._arguments(func))
+        if None in allowed:
             return "allowed"
-        return f"{len(given)} {'call' if len(given) == 1 else 'calls'} allowed" if given else ""
+        return f"{len(allowed)} {'call' if len(allowed) == 1 else 'calls'} allowed" if allowed else ""
 
-    def take_back(self, func: Any) -> None:
-        """From now on, every call of the function needs approval again."""
-        self._given = [given for given in self._given if not is_same(given[0], func)]
+    def revoke(self, func: Any) -> None:
+        """Require approval for every call of the function again."""
+        self._allowed = [allowed for allowed in self._allowed if not is_same(allowed[0], func)]
 
-    def _of(self, func: Any) -> list[str | None]:
-        same = (given for given in self._given if is_same(given[0], func))
+    def _arguments(self, func: Any) -> list[str | None]:
+        same = (allowed for allowed in self._allowed if is_same(allowed[0], func))
         # autoreload changes a function in place
         return [arguments for _, version, arguments in same if version == function_version(func)]
 

@@ -1,4 +1,4 @@
-"""Decides when a call needs a person's approval, and asks for it. In doubt it asks, and denies."""
+"""Decides whether a call needs a person's approval, and asks for it. In doubt, it asks; if asking fails, it denies."""
 
 from __future__ import annotations
 
@@ -28,17 +28,16 @@ _NO_APPROVER = (
     "the call as it is; tell the user."
 )
 
-#: `(call, definition) -> True`, an `Allow`, a dict of edited arguments, or anything else to deny; sync or async.
+#: Called with `(call, definition)`, sync or async. Returns True, an `Allow` or a dict of edited arguments to approve;
+#: anything else denies the call.
 Approver = Callable[[FunctionCall, FunctionDefinition], Any]
 
 
 def check_approver(approver: Any) -> None:
-    """Raise ConfigurationError for an approver that can't be called: it would deny every call and only log why."""
+    """Raise ConfigurationError for an approver that can't be called, which would deny every call."""
     if approver is None:
         return
-    expected = (
-        "a function of (call, definition) that returns True, edited arguments as a dict, or anything else to deny"
-    )
+    expected = "a function of (call, definition) that returns True, a dict of edited arguments, or False to deny"
     if not callable(approver):
         fix = "To choose which calls need approval, use tool(approve=True) or agent.chat(..., approve_all=True)."
         raise invalid("approve", approver, expected, fix)
@@ -50,33 +49,34 @@ def check_approver(approver: Any) -> None:
         raise invalid("approve", approver, expected, f"It can't be called with two arguments: {error}.") from None
 
 
-#: The approver of agents without their own: at most one.
+#: At most one: the approver for agents without their own.
 _default: list[Approver] = []
 
 
 def set_default_approver(approver: Approver | None) -> None:
-    """Set the approver of agents without their own; None for nobody. A notebook asks its user."""
+    """Set or, with None, remove the approver for agents without their own. In a notebook, it asks the user."""
     _default[:] = [approver] if approver else []
 
 
 def offer_default_approver(approver: Approver) -> None:
-    """Set the approver of agents without their own, unless it is already set."""
+    """Set the approver for agents without their own, unless there is one."""
     _default[:] = _default or [approver]
 
 
 def approver_of(own: Approver | None) -> Approver | None:
-    """The approver: the enclosing run's with `approve_all`, else the agent's own, else the enclosing run's, panel's or
-    cell's, else the default.
+    """The approver to ask: the agent's own, else the one of the enclosing run, panel or cell, else the default.
+
+    If the enclosing run has `approve_all`, its approver comes first.
     """
-    here = current.get()
-    above = here.approver or next(iter(_default), None)
-    return above if here.approves_all else own or above
+    state = current.get()
+    enclosing = state.approver or next(iter(_default), None)
+    return enclosing if state.approves_all else own or enclosing
 
 
 async def needs_approval(definition: FunctionDefinition, arguments: dict[str, Any]) -> bool:
-    """Whether a call with these arguments needs approval, by the tool's `approve`: a bool, or a function that decides.
+    """Whether a call with these arguments needs approval, according to the tool's `approve`.
 
-    Such a function, sync or async, gets the arguments, or the tool's defaults, that its parameters name.
+    If that is a function, sync or async, it gets the arguments or defaults that its parameters name.
     """
     policy = definition.approve
     if not callable(policy):
@@ -90,14 +90,14 @@ async def needs_approval(definition: FunctionDefinition, arguments: dict[str, An
         needed = policy(**arguments)
         return bool(await needed if inspect.isawaitable(needed) else needed)
     except Exception:
-        logger.warning("approve= of %s failed, so approval is asked for", definition.name, exc_info=True)
+        logger.warning("approve= of %s failed, so the call needs approval", definition.name, exc_info=True)
         return True
 
 
 def outside(folder: str | os.PathLike[str], parameter: str = "path") -> Callable[..., bool]:
-    """A policy for `tool(approve=…)`: asks if the path in this parameter is not below `folder`.
+    """A policy for `tool(approve=…)` that asks unless the path in this parameter is inside `folder`.
 
-    `..` and links are followed, so `/tmp/../etc/passwd` is outside `/tmp`. A relative path starts at the working
+    `..` and links are resolved, so `/tmp/../etc/passwd` is outside `/tmp`. Relative paths start at the working
     directory. A missing path also needs approval.
 
     >>> needs_approval = outside("/tmp")
@@ -116,9 +116,9 @@ def outside(folder: str | os.PathLike[str], parameter: str = "path") -> Callable
 
 
 async def ask_approver(approver: Approver | None, call: FunctionCall, definition: FunctionDefinition) -> Any:
-    """The decision: True, an `Allow`, a dict of edited arguments, or None to deny.
+    """Return the decision: True, an `Allow`, a dict of edited arguments, or None to deny.
 
-    Raises ToolDeniedError if there is nobody to ask. An approver may raise it itself, to say why it denies.
+    Raises ToolDeniedError if there is nobody to ask. An approver may raise it itself, with a reason.
     """
     if approver is None:
         raise ToolDeniedError(_NO_APPROVER, tool=definition.name)
@@ -127,7 +127,7 @@ async def ask_approver(approver: Approver | None, call: FunctionCall, definition
         answer = await answer if inspect.isawaitable(answer) else answer
     except (asyncio.CancelledError, ToolDeniedError):
         raise
-    except BaseException:  # in any case, nobody approved
+    except BaseException:  # whatever was raised, nobody approved
         logger.warning("the approver of %s failed, so the call is denied", definition.name, exc_info=True)
         return None
     if answer is True or isinstance(answer, Allow | dict):

@@ -1,4 +1,4 @@
-"""Finds a tool's function at each request: through a variable and its attributes (`shop.price`)."""
+"""Looks up a tool's function at each request, through a variable and its attributes (`shop.price`)."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _MAX_SEARCHES = 2
 class ToolBinding:
     """Binds a tool to its function's original name, or else to the function's variable.
 
-    A decorator runs before its function's name is assigned. Until then, and without such a name, the binding is the
-    function itself. Afterwards it accepts the same function, or another one defined in the same namespace. If the name
-    was rebound to something else, such as `os.system`, the tool is not offered.
+    A decorator runs before its function's name is assigned. Until then, and for functions without a name, the binding
+    refers to the function itself. Later, the name may refer to the same function or to another one from the same
+    namespace. If it refers to anything else, such as `os.system`, the tool is not offered.
     """
 
     def __init__(self, original: Callable[..., Any], name: str) -> None:
@@ -36,7 +36,7 @@ class ToolBinding:
         self._location = self._search()
 
     def look_up(self) -> Callable[..., Any] | None:
-        """The current function; None if its name no longer refers to one."""
+        """The current function, or None if its name no longer refers to one."""
         if self._location is None and not self._is_unbound:
             self._location = self._search() or self._redefined()
         if self._location is None:
@@ -50,7 +50,7 @@ class ToolBinding:
         return self._latest
 
     def _search(self) -> _Location | None:
-        """The location that the function is bound to."""
+        """Find the location that the function is bound to."""
         own = _definition_location(self._original)
         if own is not None and is_same(_value_at(own), self._original):
             return own
@@ -77,21 +77,19 @@ class ToolBinding:
 
 
 def is_same(found: Any, func: Any) -> bool:
-    """Whether both are one function. Python creates a method object anew at each access."""
+    """Whether both are the same function. Each access to a method creates a new object."""
     return found is func or (isinstance(found, MethodType) and found == func)
 
 
 def _definition_location(func: Any) -> _Location | None:
-    """The location of a function or class by its original name; None for a local one."""
+    """The location of a function or class by its original name, or None for a local one."""
     defined = func if isinstance(func, type) else underlying(func)
     home, path = _home_of(func), getattr(defined, "__qualname__", "").split(".")
     return (home, tuple(path)) if home is not None and all(map(str.isidentifier, path)) else None
 
 
 def _variables(thing: Any, preferred: str) -> Iterator[_Location]:
-    """The variables that refer to an object, in its defining namespace and in the notebook or script, `preferred`
-    first.
-    """
+    """The variables that refer to an object, in its defining namespace and in `__main__`, with `preferred` first."""
     main = sys.modules.get("__main__")
     for namespace in (_home_of(thing), getattr(main, "__dict__", None)):
         if namespace is not None:
@@ -100,20 +98,20 @@ def _variables(thing: Any, preferred: str) -> Iterator[_Location]:
 
 
 def _value_at(location: _Location) -> Any:
-    """The location's current value; None if there is none."""
+    """The location's current value, or None."""
     namespace, (name, *attributes) = location
     found = namespace.get(name)
     for attribute in attributes:
         try:
             found = getattr(found, attribute, None)
-        except Exception:  # a property is the user's code; an unreachable tool is not offered
+        except Exception:  # a property is the user's code and may raise anything
             logger.debug("%s of a %s can't be read", attribute, type(found).__name__, exc_info=True)
             return None
     return found
 
 
 def _home_of(thing: Any) -> dict[str, Any] | None:
-    """The namespace in which the code of a function, a class or an object was defined."""
+    """The namespace in which a function, a class, or an object's class was defined."""
     namespace = None if isinstance(thing, type) else getattr(underlying(thing), "__globals__", None)
     if namespace is not None:
         return namespace if isinstance(namespace, dict) else None

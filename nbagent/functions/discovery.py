@@ -1,8 +1,8 @@
 """Finds the functions of objects, classes and modules, and registers them as tools.
 
-Public methods and functions are registered, except those in `exclude`; of a module, only those that it defines itself.
-A function marked with `agent_callable` is registered with the mark's settings, even if its name is private or excluded.
-Properties are never evaluated. Each function returns the list of registered names.
+Public methods and functions are registered, except those in `exclude` and functions that a module imports. A function
+marked with `agent_callable` is registered with the mark's settings, even if its name is private or excluded. Properties
+are never evaluated. Each function returns the list of registered names.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def agent_callable(
 
 
 def settings_of(function: Any) -> dict[str, Any] | None:
-    """The settings of an `agent_callable` mark; None if there is no mark."""
+    """The settings of an `agent_callable` mark, or None if there is no mark."""
     settings = getattr(function, _MARK, None)
     return settings if isinstance(settings, dict) else None
 
@@ -69,7 +69,7 @@ def settings_of(function: Any) -> dict[str, Any] | None:
 def register_instance_methods(
     registry: FunctionRegistry, instance: Any, prefix: str = "", exclude: Collection[str] = DEFAULT_EXCLUDE
 ) -> list[str]:
-    """Register an object's methods as `prefix` + name, including its base classes' methods.
+    """Register an object's methods as `prefix` + name, including inherited ones.
 
     >>> class Shop:
     ...     def price(self, item: str) -> float: ...
@@ -89,7 +89,7 @@ def register_class_methods(
     instance: Any = None,
     exclude: Collection[str] = DEFAULT_EXCLUDE,
 ) -> list[str]:
-    """Register a class's methods, bound to `instance`; without one, only its static and class methods."""
+    """Register a class's methods, bound to `instance`. Without an instance, only static and class methods."""
     if not isinstance(cls, type):
         raise invalid("cls", cls, "a class", "For the methods of an object use register_instance_methods.")
     found = _methods(cls, cls if instance is None else instance)
@@ -120,7 +120,7 @@ def register_module_functions(
 def auto_discover_and_register(
     registry: FunctionRegistry, targets: Iterable[Any], exclude: Collection[str] = DEFAULT_EXCLUDE
 ) -> list[str]:
-    """Register targets of any kind: functions, modules, classes, other objects; or tuples `(target, prefix)`.
+    """Register functions, modules, classes and other objects, or tuples `(target, prefix)` with one of these.
 
     A function in the list is registered even if its name is private.
     """
@@ -144,9 +144,8 @@ def auto_discover_and_register(
 
 
 def _methods(cls: type, owner: Any) -> Iterator[tuple[str, Any, Any]]:
-    """`(name, bound method, raw attribute)` of the methods of a class, as `owner` has them; base classes first."""
-    names = dict.fromkeys(name for base in reversed(cls.__mro__) for name in vars(base))
-    for name in names:
+    """`(name, method bound to owner, raw attribute)` for each method of a class, base classes first."""
+    for name in dict.fromkeys(name for base in reversed(cls.__mro__) for name in vars(base)):
         static = inspect.getattr_static(owner, name)
         if isinstance(static, _METHODS):
             yield name, getattr(owner, name), static
@@ -172,8 +171,7 @@ def marked_tool(
     function: Any, settings: dict[str, Any] | None, name: str | None = None, prefix: str = ""
 ) -> FunctionDefinition:
     """A function as a tool called `prefix` + its name, with the settings of its mark, if any."""
-    given = dict(settings or {})
-    full_name = f"{prefix}{given.pop('name', None) or name or getattr(function, '__name__', '')}"
-    return FunctionDefinition(
-        full_name, given.pop("description", None) or "", given.pop("parameters", None), function, **given
-    )
+    options = dict(settings or {})
+    full_name = f"{prefix}{options.pop('name', None) or name or getattr(function, '__name__', '')}"
+    description, parameters = options.pop("description", None) or "", options.pop("parameters", None)
+    return FunctionDefinition(full_name, description, parameters, function, **options)

@@ -1,6 +1,6 @@
 """Runs a model's tool calls: validates arguments, asks for approval, calls the function, formats the result.
 
-`ToolExecutor.run` serves the agent's loop and answers every call with a `ToolOutcome`. `ToolExecutor.execute` serves
+`ToolExecutor.run` is for the agent's loop: it returns a `ToolOutcome` for every call. `ToolExecutor.execute` is for
 programs: it returns the function's own value and raises `ToolError`s.
 """
 
@@ -39,15 +39,9 @@ from nbagent.errors import (
     UnknownToolError,
 )
 from nbagent.functions.allowances import Allow, Allowances, as_key
-from nbagent.functions.approval import (
-    Approver,
-    approver_of,
-    ask_approver,
-    check_approver,
-    needs_approval,
-)
-from nbagent.functions.asking import CallInProgress
+from nbagent.functions.approval import Approver, approver_of, ask_approver, check_approver, needs_approval
 from nbagent.functions.binding import is_same
+from nbagent.functions.elicitation import CallInProgress
 from nbagent.functions.formatting import error_summary, format_error, format_result, short_repr, truncate_result
 from nbagent.functions.provider_tools import chosen_tools
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
@@ -65,16 +59,16 @@ RETRY_DELAY_S = 0.2
 MAX_CACHED_RESULTS = 256
 _INTERRUPTED = {"is_error": True, "interrupted": True}
 _DENIED = "The call was not approved. Do not repeat it as it is; ask the user how to continue."
-#: Lazy iterators, whose result is the list of their items. Files, cursors and other iterators stay unchanged.
+#: Lazy iterators, which become lists of their items. Files, cursors and other iterators stay unchanged.
 _LAZY = (GeneratorType, map, filter, zip, enumerate)
 
 
 @dataclass(slots=True)
 class _CallState:
-    """One running call. `definition` is set once the arguments are valid; `fields` become the outcome's."""
+    """One running call. `definition` is set once the arguments are valid. `fields` are copied to the outcome."""
 
     call: FunctionCall
-    #: Takes the outcome if the call is cancelled.
+    #: Receives the outcome if the call is cancelled.
     interrupted: list[ToolOutcome]
     definition: FunctionDefinition | None = None
     arguments: dict[str, Any] = field(default_factory=dict)
@@ -82,12 +76,12 @@ class _CallState:
     fields: dict[str, Any] = field(default_factory=dict)
 
     def start_clock(self) -> None:
-        """Start, or restart after approval: waiting for a person does not count as the tool's time."""
+        """Start the clock, or restart it after approval: a person's time does not count as the tool's."""
         self.clock = time.perf_counter()
         self.fields["started"] = time.time()
 
     def outcome(self, content: Content, limit: int, **fields: Any) -> ToolOutcome:
-        """The outcome, `content` cut to about `limit` characters."""
+        """The outcome, with `content` cut to about `limit` characters."""
         content, chars, truncated = truncate_result(content, limit)
         fields = {"duration_s": time.perf_counter() - self.clock, **self.fields, **fields}
         return ToolOutcome(self.call, content, result_chars=chars, truncated=truncated, **fields)
@@ -96,13 +90,13 @@ class _CallState:
 class ToolExecutor:
     """Runs the functions of a registry.
 
-    `timeout`, in seconds, is for tools that set none (None: no limit). Results for the model are cut at
+    `timeout`, in seconds, applies to tools without their own (None: no limit). Results for the model are cut at
     `max_result_chars`. `call_context(definition)` returns a context manager that is entered in the tool's thread, right
     around the function call. If `runs_exclusively(definition)` is true, the tool never runs at the same time as others.
-    `approver` decides on tools with `approve=True`, and with `approve_all` on all tools, including the tools of agents
-    that a tool calls. It gets a copy of the validated arguments, and approves one execution: an approved call is not
-    retried. A sync approver runs in a thread, so it may block. The model reads the type and text of a tool's exception;
-    with `tracebacks`, it also reads the lines of your code that led to it.
+    `approver` decides on calls of tools with `approve=True`, and with `approve_all` on all calls, including those by
+    agents that a tool calls. It gets a copy of the validated arguments, and approves one execution: an approved call is
+    not retried. A sync approver runs in a thread, so it may block. The model reads the type and message of a tool's
+    exception; with `tracebacks`, it also reads the lines of your code that led to it.
     """
 
     def __init__(
@@ -130,7 +124,7 @@ class ToolExecutor:
         self._cache = _ResultCache()
 
     def list_functions(self) -> list[dict[str, Any]]:
-        """The tools now on offer."""
+        """The tools that are offered now."""
         return self.registry.list_functions()
 
     def is_parallel(self, name: str) -> bool:
@@ -143,10 +137,10 @@ class ToolExecutor:
     def with_options(
         self, *, only: Iterable[str] | None = None, approve_all: bool = False, timeout: float | None = None
     ) -> ToolExecutor:
-        """The same executor: restricted to the tools in `only`, asking before each call, or with another `timeout`.
+        """A copy that offers only the tools in `only`, asks before each call, or has another `timeout`.
 
         None and False change nothing. An unknown name raises ConfigurationError. The name of a provider tool, such as
-        "web_search", offers it.
+        "web_search", adds it.
         """
         other = copy(self)
         if only is not None:
@@ -172,17 +166,16 @@ class ToolExecutor:
         raise _execution_error(function_name, outcome.error) from outcome.error
 
     def format_result(self, result: Any) -> Content:
-        """A function's value in the model's form; see `nbagent.functions.formatting`. Override it to change that."""
+        """Format a function's value for the model; see `nbagent.functions.formatting`. Override it to change that."""
         return format_result(result)
 
     # -- one call, step by step ---------------------------------------------------------------------------------------
 
     async def run(self, call: FunctionCall, interrupted: list[ToolOutcome] | None = None) -> ToolOutcome:
-        """Answer a model's call in every case. Raises only CancelledError and KeyboardInterrupt.
+        """Run a model's call and always return an outcome. Raises only CancelledError and KeyboardInterrupt.
 
-        If it is cancelled while the function runs, `interrupted` takes the outcome.
-
-        The outcome's `error` is the function's exception or our `ToolError`.
+        If it is cancelled while the function runs, the outcome is added to `interrupted`. The outcome's `error` is the
+        function's exception or our `ToolError`.
         """
         state = _CallState(call, [] if interrupted is None else interrupted)
         state.start_clock()
@@ -198,8 +191,8 @@ class ToolExecutor:
         except ToolError as error:
             raised = error.__cause__ if isinstance(error, ToolExecutionError) else None
             outcome = self._format_failure(state, raised or error)
-        except Exception as error:  # a hook (the user's code) failed: each call still needs a result
-            logger.warning("a hook of %r failed before %s was done", self.registry, call.name, exc_info=True)
+        except Exception as error:  # a hook, which is the user's code, failed; the call still needs a result
+            logger.warning("a hook of %r failed during a call of %s", self.registry, call.name, exc_info=True)
             outcome = self._format_failure(state, error)
         if state.definition is not None:
             try:
@@ -209,8 +202,8 @@ class ToolExecutor:
         return outcome
 
     def _validate(self, state: _CallState) -> FunctionDefinition:
-        """The definition to call. Raises UnknownToolError or ToolArgumentsError."""
-        # loaded with the first call, so that `import nbagent.agent.agent` stays fast
+        """Find the tool and validate the arguments. Raises UnknownToolError or ToolArgumentsError."""
+        # loaded with the first call, to keep `import nbagent.agent.agent` fast
         from nbagent.functions.validation import as_json_data, malformed_arguments, unknown_tool, validate_arguments
 
         call = state.call
@@ -231,16 +224,16 @@ class ToolExecutor:
         return definition
 
     async def _ask_approval(self, state: _CallState, definition: FunctionDefinition) -> None:
-        """Return only if no approval is needed or the call was approved. Edited arguments replace the model's."""
-        asks_anyway = self.approve_all or current.get().approves_all
-        if not (asks_anyway or await needs_approval(definition, state.arguments)):
+        """Raise ToolDeniedError unless the call needs no approval or is approved. Uses edited arguments, if any."""
+        approves_all = self.approve_all or current.get().approves_all
+        if not (approves_all or await needs_approval(definition, state.arguments)):
             return
         from nbagent.functions.validation import as_json_data, validate_arguments
 
-        # the arguments as they would run, not as sent, and as a copy, so that only the returned ones count
+        # a copy of the validated arguments: if the approver changes it without returning it, nothing happens
         question = replace(state.call, arguments=as_json_data(state.arguments))
         key = as_key(question.arguments)
-        if not asks_anyway and self.allowances.cover(definition.func, key):
+        if not approves_all and self.allowances.cover(definition.func, key):
             state.fields["approval"] = "allowed"
             return
         if definition.preview is not None:
@@ -257,7 +250,7 @@ class ToolExecutor:
             try:
                 state.arguments, _ = validate_arguments(definition, answer)
             except ToolArgumentsError as error:
-                logger.warning("the edited arguments are invalid: denied. %s", error)
+                logger.warning("the call is denied, since its edited arguments are invalid: %s", error)
                 raise ToolDeniedError(_DENIED, tool=definition.name) from error
             state.call = replace(state.call, arguments=deepcopy(answer))
         elif isinstance(answer, Allow):
@@ -268,15 +261,14 @@ class ToolExecutor:
         state.start_clock()
 
     async def _call(self, state: _CallState, definition: FunctionDefinition) -> Any:
-        """The function's value: from the cache, else by calling it, again if it raised."""
+        """Return the function's value from the cache, or call the function, with retries."""
         key = None
-        if definition.cache_ttl is not None and not _own_schema(definition).run_contexts:  # these may name the caller
+        if definition.cache_ttl is not None and not _own_schema(definition).run_contexts:  # these depend on the run
             key = _cache_key(definition.name, state.fields["function_version"], state.call.arguments)
         if key is not None and (cached := self._cache.get(key, definition.func)) is not None:
             return cached[0]
-        attempts = (
-            1 if state.fields.get("approval") in ("approved", "edited") else definition.retries + 1
-        )  # approval is for one execution
+        was_asked = state.fields.get("approval") in ("approved", "edited")  # for one execution
+        attempts = 1 if was_asked else definition.retries + 1
         for attempt in range(1, attempts + 1):
             try:
                 value = await self._call_once(state, definition, attempt)
@@ -293,10 +285,10 @@ class ToolExecutor:
     async def _call_once(self, state: _CallState, definition: FunctionDefinition, attempt: int) -> Any:
         """Call the function on the event loop, on the main thread or in a thread, within its time limit.
 
-        Waiting for the main thread does not count as its time.
+        Waiting for the main thread does not count.
         """
         args, kwargs = _bound(state, definition, attempt)
-        #: Once the function has begun: its thread's name, "" for a task and after its end.
+        #: Empty before the function starts. Then its thread's name, or "" if it is a task or has returned.
         thread: list[str] = []
         is_over = False
         loop, limit = asyncio.get_running_loop(), self._time_limit(definition)
@@ -326,7 +318,7 @@ class ToolExecutor:
         value: Any
         try:
             async with asyncio.timeout(None if definition.main_thread else limit) as deadline:
-                with self._asking_inside(definition, deadline):
+                with self._in_progress(definition, deadline):
                     if is_async(definition.func):
                         thread.append("")
                         value = call_async()
@@ -339,36 +331,34 @@ class ToolExecutor:
                     thread[:] = [""]  # awaitables can be cancelled
                     with self._user_code(definition):
                         return await value
-        except TimeoutError:  # the user's own TimeoutError has become a ToolExecutionError
+        except TimeoutError:  # not the function's own, which is a ToolExecutionError by now
             message = _timeout_text(definition, limit or 0.0, thread)
             logger.warning(message)
             raise ToolTimeoutError(message, tool=definition.name) from None
         except asyncio.CancelledError:
             if thread:
-                state.interrupted.append(
-                    state.outcome(_interrupted_text(thread[0]), self.max_result_chars, **_INTERRUPTED)
-                )
+                text = f"{NO_RESULT}{_still_running(thread[0])}"
+                state.interrupted.append(state.outcome(text, self.max_result_chars, **_INTERRUPTED))
             raise
         finally:
             is_over = True
 
-    def _asking_inside(self, definition: FunctionDefinition, deadline: asyncio.Timeout) -> AbstractContextManager[None]:
-        """The approver for the tool and for agents that it calls; with `approve_all`, they ask about all calls."""
-        asks_anyway, approver = self.approve_all or current.get().approves_all, approver_of(self.approver)
+    def _in_progress(self, definition: FunctionDefinition, deadline: asyncio.Timeout) -> AbstractContextManager[None]:
+        """Tell the tool, and agents that it calls, which approver to ask, and whether about all calls."""
+        approves_all, approver = self.approve_all or current.get().approves_all, approver_of(self.approver)
         call = CallInProgress(definition, approver, asyncio.get_running_loop(), copy_context(), deadline)
-        return changed(approver=approver, approves_all=asks_anyway, call_in_progress=call)
+        return changed(approver=approver, approves_all=approves_all, call_in_progress=call)
 
     def _time_limit(self, definition: FunctionDefinition) -> float | None:
-        """Seconds that a call, and formatting its value, may take; None for no limit."""
+        """The seconds that a call may take, and then formatting its value; None for no limit."""
         limit = self.timeout if definition.timeout is None else definition.timeout
         return None if limit is None or math.isinf(limit) else limit
 
     @contextmanager
     def _user_code(self, definition: FunctionDefinition) -> Iterator[None]:
-        """Turns exceptions of the user's code into ToolExecutionError, so that none is mistaken for ours.
+        """Turn exceptions of the user's code into ToolExecutionErrors, to tell them from ours.
 
-        A KeyboardInterrupt on the main thread passes through, since it is the user's, as does the cancellation of the
-        tool's task.
+        The user's KeyboardInterrupt on the main thread and the cancellation of the tool's task pass through.
         """
         try:
             with self.call_context(definition) if self.call_context else nullcontext():
@@ -381,7 +371,7 @@ class ToolExecutor:
             raise _execution_error(definition.name, error) from error
 
     async def _format_value(self, state: _CallState, definition: FunctionDefinition, value: Any) -> ToolOutcome:
-        """The outcome of a function that returned. A value that may take long to format is formatted in a thread."""
+        """The outcome of a function that returned. Values that may be slow to format are formatted in a thread."""
         fields: dict[str, Any] = {"value": value, "duration_s": time.perf_counter() - state.clock}
         fields["pinned"] = definition.pinned
         kind = type(value).__name__
@@ -396,10 +386,10 @@ class ToolExecutor:
                 async with asyncio.timeout(self._time_limit(definition)):
                     content, fields["value_repr"] = await run_in_thread(formatted)
         except TimeoutError:
-            content = f"<{kind}, which took too long to show>"
-        except Exception as error:  # the user's `repr` failed; the function has done its work
-            logger.debug("a %s can't be shown", kind, exc_info=True)
-            content = f"<{kind}, which can't be shown: {error_summary(error)}>"
+            content = f"<{kind}, which took too long to format>"
+        except Exception as error:  # a `repr` is the user's code; the function itself has succeeded
+            logger.debug("a %s can't be formatted", kind, exc_info=True)
+            content = f"<{kind}, which can't be formatted: {error_summary(error)}>"
         if state.fields.get("approval") == "edited":
             note = _edited_note(state.call.arguments)
             content = note + content if isinstance(content, str) else [{"type": "text", "text": note}, *content]
@@ -417,16 +407,15 @@ class ToolExecutor:
             text = f"Error: {error}"
             fields |= {"denied": True, "approval": "denied"}
         else:
-            text = (
-                f"Error: {error}" if isinstance(error, ToolError) else format_error(error, with_lines=self.tracebacks)
-            )
+            is_ours = isinstance(error, ToolError)
+            text = f"Error: {error}" if is_ours else format_error(error, with_lines=self.tracebacks)
             if state.fields.get("approval") == "edited":
                 text = f"{_edited_note(state.call.arguments)}{text}"
         return state.outcome(text, self.max_result_chars, **fields)
 
 
 def _bound(state: _CallState, definition: FunctionDefinition, attempt: int) -> tuple[list[Any], dict[str, Any]]:
-    """The positional and the other arguments of a call."""
+    """The positional and keyword arguments for the function."""
     schema, arguments = definition.schema or _own_schema(definition), dict(state.arguments)
     for name in schema.run_contexts:
         arguments[name] = replace(current.get().call, tool_name=definition.name, attempt=attempt)
@@ -434,21 +423,18 @@ def _bound(state: _CallState, definition: FunctionDefinition, attempt: int) -> t
     return args, {name: value for name, value in arguments.items() if name not in schema.positional}
 
 
-def _interrupted_text(thread: str) -> str:
-    runs_on = f" Native code keeps running in its thread, {thread}, until it ends." if thread else ""
-    return f"{NO_RESULT}{runs_on}"
+def _still_running(thread: str) -> str:
+    return f" Native code keeps running in its thread, {thread}, until it ends." if thread else ""
 
 
 def _timeout_text(definition: FunctionDefinition, limit: float, thread: list[str]) -> str:
     text = f"{definition.name} did not return within {limit:g} s."
-    if thread and thread[0]:
-        text += f" Native code keeps running in its thread, {thread[0]}, until it ends."
     if not thread and not definition.main_thread:
-        return f"{text} It did not begin, because {max_tool_threads()} others run; {THREADS_VARIABLE} lets more run."
+        return f"{text} It did not start, because {max_tool_threads()} others are running. Raise {THREADS_VARIABLE}."
     more = max(60, 4 * limit)
     agent_wide = f" or Limits(tool_seconds={more:g})" if definition.timeout is None else ""
     owner = "MCPServer" if str(definition.source).startswith("mcp:") else "@tool"
-    return f"{text} {owner}(timeout={more:g}){agent_wide} gives it more time."
+    return f"{text}{_still_running(''.join(thread))} {owner}(timeout={more:g}){agent_wide} gives it more time."
 
 
 def _execution_error(name: str, error: BaseException) -> ToolExecutionError:
@@ -458,7 +444,7 @@ def _execution_error(name: str, error: BaseException) -> ToolExecutionError:
 async def _on_main_thread(function: Callable[[], Any], definition: FunctionDefinition) -> Any:
     try:
         return await call_on_main(function)
-    except RuntimeError as error:  # not the tool's own, which would be a ToolExecutionError
+    except RuntimeError as error:  # not the tool's own, which is a ToolExecutionError by now
         raise ToolError(f"{definition.name} must run on the main thread: {error}", tool=definition.name) from error
 
 
@@ -475,11 +461,7 @@ def _is_being_cancelled() -> bool:
 
 
 def _edited_note(arguments: dict[str, Any]) -> str:
-    """Tells the model that its arguments were changed."""
     return f"The user changed the arguments to {json.dumps(arguments, ensure_ascii=False, default=str)}.\n"
-
-
-# -- results of tools with `cache_ttl` --------------------------------------------------------------------------------
 
 
 def _python_of(state: _CallState, definition: FunctionDefinition) -> str | None:
@@ -490,14 +472,17 @@ def _python_of(state: _CallState, definition: FunctionDefinition) -> str | None:
 
 
 def _own_schema(definition: FunctionDefinition) -> FunctionSchema:
-    """The schema of the function's signature, even if the tool has other parameters."""
+    """The schema of the function's signature, even if the tool's parameters were given."""
     from nbagent.functions.schema.function_schema import schema_of
 
     return schema_of(definition.func)
 
 
+# -- results of tools with `cache_ttl` --------------------------------------------------------------------------------
+
+
 def _cache_key(name: str, version: str, arguments: dict[str, Any]) -> str | None:
-    """The key of a result; None if the arguments are not JSON."""
+    """The cache key of a call, or None if the arguments are not JSON."""
     try:
         return json.dumps([name, version, arguments], sort_keys=True)
     except (TypeError, ValueError):  # Python objects, from a caller that is not a model
@@ -505,17 +490,15 @@ def _cache_key(name: str, version: str, arguments: dict[str, Any]) -> str | None
 
 
 class _ResultCache:
-    """The latest results, by key. Each belongs to one function, because another object's method may have the same
-    source.
-    """
+    """The latest results, by key and function: methods of different objects have the same source."""
 
     def __init__(self) -> None:
         self._entries: OrderedDict[str, tuple[float, Any, Any]] = OrderedDict()
 
     def get(self, key: str, func: Any) -> tuple[Any] | None:
-        """The result in a tuple, since a result may be None; None if this function has no fresh one."""
-        expires, value, made_by = self._entries.get(key, (0.0, None, None))
-        return (value,) if time.monotonic() < expires and is_same(made_by, func) else None
+        """This function's fresh result in a tuple, since it may be None, else None."""
+        expires, value, cached_func = self._entries.get(key, (0.0, None, None))
+        return (value,) if time.monotonic() < expires and is_same(cached_func, func) else None
 
     def put(self, key: str, value: Any, ttl: float, func: Any) -> None:
         """Keep a result of `func` for `ttl` seconds."""

@@ -1,7 +1,7 @@
-"""Tools that were written for LangChain, the OpenAI Agents SDK or Pydantic AI, as tools of nbagent.
+"""Converts tools that were written for LangChain, the OpenAI Agents SDK or Pydantic AI.
 
-They are recognised by their attributes, so none of these packages is required. `Agent(tools=[...])` takes them
-directly; the functions here add options and the framework's context.
+They are recognised by their attributes, so none of these packages is required. `Agent(tools=[...])` accepts them
+directly. The functions here can add options and the framework's context.
 
 >>> from langchain_community.tools import DuckDuckGoSearchRun               # doctest: +SKIP
 >>> agent = Agent(tools=[from_langchain(DuckDuckGoSearchRun(), timeout=30)])          # doctest: +SKIP
@@ -19,7 +19,7 @@ from nbagent.functions.registry import FunctionDefinition, ToolOptions, check_op
 
 
 def from_langchain(tool: Any, **options: Unpack[ToolOptions]) -> FunctionDefinition:
-    """A LangChain tool (`@tool`, `StructuredTool`, a subclass of `BaseTool`) for `Agent(tools=[...])`.
+    """Convert a LangChain tool (`@tool`, `StructuredTool`, a subclass of `BaseTool`) for `Agent(tools=[...])`.
 
     `options` as for `nbagent.tool`. Async tools run on the event loop, others in a thread. Arguments that LangGraph
     injects (state, store, the call's id) are missing.
@@ -43,10 +43,10 @@ def from_langchain(tool: Any, **options: Unpack[ToolOptions]) -> FunctionDefinit
 
 
 def from_openai_agents(tool: Any, context: Any = None, **options: Unpack[ToolOptions]) -> FunctionDefinition:
-    """A `FunctionTool` of the OpenAI Agents SDK (`@function_tool`) for `Agent(tools=[...])`.
+    """Convert a `FunctionTool` of the OpenAI Agents SDK (`@function_tool`) for `Agent(tools=[...])`.
 
-    `context` becomes the tool's `ctx.context`. The tool's `needs_approval` and `timeout` are kept; a function as
-    `needs_approval` counts as True. The tool's own error handling applies.
+    `context` becomes the tool's `ctx.context`. The tool keeps its `needs_approval`, its `timeout` and its own error
+    handling. If `needs_approval` is a function, it counts as True.
     """
     if not _is_openai_agents(tool):
         raise invalid("from_openai_agents", tool, "a FunctionTool", "Decorate the function with @function_tool.")
@@ -55,18 +55,18 @@ def from_openai_agents(tool: Any, context: Any = None, **options: Unpack[ToolOpt
         from agents.tool_context import ToolContext
 
         text, call_id = json.dumps(arguments), current.get().call.tool_call_id or ""
-        given = ToolContext(context=context, tool_name=tool.name, tool_call_id=call_id, tool_arguments=text)
-        return await tool.on_invoke_tool(given, text)
+        call_context = ToolContext(context=context, tool_name=tool.name, tool_call_id=call_id, tool_arguments=text)
+        return await tool.on_invoke_tool(call_context, text)
 
     own = {"approve": bool(tool.needs_approval), "timeout": getattr(tool, "timeout_seconds", None)}
     return _definition(tool.name, tool.description, tool.params_json_schema, call, own, options)
 
 
 def from_pydantic_ai(tool: Any, deps: Any = None, **options: Unpack[ToolOptions]) -> FunctionDefinition:
-    """A `Tool` of Pydantic AI for `Agent(tools=[...])`.
+    """Convert a `Tool` of Pydantic AI for `Agent(tools=[...])`.
 
-    `deps` becomes the tool's `ctx.deps`; the rest of its context is empty. Approval, timeout and `sequential` are kept.
-    A `ModelRetry` becomes an error that the model reads.
+    `deps` becomes the tool's `ctx.deps`; the rest of its context is empty. The tool keeps its approval, `timeout` and
+    `sequential`. The model reads a `ModelRetry` as an error.
     """
     if not _is_pydantic_ai(tool):
         raise invalid("from_pydantic_ai", tool, "a pydantic_ai.Tool", "Wrap the function: pydantic_ai.Tool(function).")
@@ -90,7 +90,7 @@ def _pydantic_ai_context(tool: Any, deps: Any) -> Any:
 
 
 def as_definition(tool: Any) -> FunctionDefinition | None:
-    """A tool of one of these packages; None for anything else."""
+    """Convert a tool of one of these packages. Returns None for anything else."""
     for recognises, convert in _KINDS:
         if recognises(tool):
             return convert(tool)

@@ -18,7 +18,7 @@ from nbagent.core.json_text import json_text
 from nbagent.core.messages import Content
 from nbagent.text import beginning, shortened
 
-#: The model's text if a function returned None.
+#: What the model reads if a function returned None.
 NO_VALUE = "Done (no return value)."
 
 #: Rows of a long table, columns of a table, characters of a cell.
@@ -31,7 +31,7 @@ _MAX_FRAMES = 5
 #: Room for the note about omitted text.
 _NOTE_CHARS = 100
 _PACKAGE = Path(__file__).parent.parent
-#: Prefix of the file names of code that a model wrote and a person approved.
+#: Prefix of the file names under which approved code of a model is compiled.
 MODELS_CODE = "<run_code"
 #: Classes whose objects only display their attribute `data`.
 _WRAPPERS = {"IPython.core.display.DisplayObject", "pandas.io.formats.style.Styler"}
@@ -40,17 +40,17 @@ _LIBRARIES = [Path(path) for key, path in sysconfig.get_paths().items() if key.e
 
 
 def format_result(result: Any, whole: bool = False) -> Content:
-    """A function's value for the model.
+    """Format a function's value for the model.
 
     - None: `NO_VALUE`; a string: itself
     - a dict, a list and other data: JSON
     - a data frame: its shape, dtypes and head
-    - a figure or an image, or the bytes of an image file or a PDF, alone or in a list or dict: a part
+    - a figure or an image, or the bytes of an image file or a PDF, alone or in a list or dict: a content part
     - an object that only displays something, such as `HTML(...)`: its display
     - anything else: `str()`
 
     With `whole`, nothing is omitted: a data frame becomes JSON, and a value that is too long raises ValueError. So
-    different values have different texts, which are the same in each process, whatever pandas' display options.
+    different values have different texts, and these don't depend on the process or on pandas' display options.
 
     >>> format_result({"city": "Köln", "t": 22})
     '{"city": "Köln", "t": 22}'
@@ -66,21 +66,21 @@ def format_result(result: Any, whole: bool = False) -> Content:
     if isinstance(result, Mapping) and _holds_images(result.values()):
         return _mapping_parts(result, whole)
     is_object_array = type(result).__module__ == "numpy" and getattr(getattr(result, "dtype", None), "kind", "") == "O"
-    items = result.ravel().tolist() if is_object_array else result  # such as the Axes that plotting functions return
+    items = result.ravel().tolist() if is_object_array else result  # plotting functions return arrays of Axes
     if isinstance(items, (list, tuple)) and _holds_images(items):
         return _list_parts(items, whole)
     return _text(result, whole)
 
 
 def _is_image(value: Any) -> bool:
-    """Whether it is a picture, or the bytes of an image file or of a PDF."""
+    """Whether it is an image, or the bytes of an image file or a PDF."""
     value = _displayed(value)
     is_file = isinstance(value, bytes) and (image_media_type(value) is not None or value.startswith(PDF_MARK))
     return is_image_object(value) or is_file
 
 
 def _displayed(value: Any) -> Any:
-    """The display of an object that only displays something: the text of `HTML`, the bytes of `Image`, …"""
+    """For an object that only displays something, its data: the text of `HTML`, the bytes of `Image`, …"""
     homes = {f"{base.__module__}.{base.__qualname__}" for base in type(value).__mro__}
     data = getattr(value, "data", None) if homes & _WRAPPERS else None
     return value if data is None else data
@@ -104,7 +104,7 @@ def _list_parts(items: Iterable[Any], whole: bool) -> list[dict[str, Any]]:
 
 
 def _mapping_parts(mapping: Mapping[Any, Any], whole: bool) -> list[dict[str, Any]]:
-    """The mapping as text, with a number instead of each image, and then the images."""
+    """The mapping as text with a number instead of each image, followed by the images."""
     images = [key for key, value in itertools.islice(mapping.items(), _MAX_ITEMS) if _is_image(value)]
     numbers = {key: f"<image {number}>" for number, key in enumerate(images, 1)}
     return _as_parts(_text({**mapping, **numbers}, whole)) + [image_part(_displayed(mapping[key])) for key in images]
@@ -115,7 +115,7 @@ def _as_parts(content: Content) -> list[dict[str, Any]]:
 
 
 def _is_content(result: Any) -> bool:
-    """Whether a tool returned content parts, of text and images."""
+    """Whether a tool returned content parts: texts and images."""
     if not isinstance(result, list) or not result or not all(isinstance(part, dict) for part in result):
         return False
     kinds = {"text": {"type", "text"}, "image": {"type", "media_type", "data"}}
@@ -131,10 +131,10 @@ def _text(value: Any, whole: bool) -> str:
 
 
 class _JsonConverter:
-    """Converts a value to JSON data; values without a JSON form become text, missing ones None.
+    """Converts a value to JSON data. Values without a JSON form become text, and missing ones None.
 
-    A note replaces the part beyond the limits; with `whole`, that raises ValueError instead. `_left` counts the
-    characters and items of all levels together.
+    A note replaces what exceeds the limits; with `whole`, ValueError is raised instead. `_left` counts the characters
+    and items of all levels together.
     """
 
     def __init__(self, whole: bool = False) -> None:
@@ -159,7 +159,7 @@ class _JsonConverter:
             items, left = in_order(items) if isinstance(value, (set, frozenset)) else items, len(value) - len(items)
             return self._note(value, [*items, f"… and {left} more"]) if left > 0 else items
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            return {each.name: self.convert(getattr(value, each.name)) for each in dataclasses.fields(value)}
+            return {field.name: self.convert(getattr(value, field.name)) for field in dataclasses.fields(value)}
         if isinstance(value, enum.Enum):
             return self.convert(value.value)
         if isinstance(value, (dt.date, dt.time)):
@@ -169,10 +169,8 @@ class _JsonConverter:
         return self._convert_foreign(value)
 
     def _note(self, value: Any, note: Any) -> Any:
-        """The note that replaces the rest of a value."""
         if self._whole:
-            kind = type(value).__name__
-            raise ValueError(f"a value is too long to be written whole, at {kind}: pass its text instead")
+            raise ValueError(f"a {type(value).__name__} is too long to be written whole: pass its text instead")
         return note
 
     def _key(self, key: Any) -> str:
@@ -202,15 +200,15 @@ class _JsonConverter:
 
 
 def _rows_of(table: Any) -> dict[str, Any]:
-    """The columns, index and rows of a data frame or series; a table of polars has no index."""
+    """The columns, index and rows of a data frame or series. polars' tables have no index."""
     frame = (table if len(table.shape) == 2 else table.to_frame()).head(_MAX_ITEMS + 1)
     return frame.to_dict("split") if hasattr(frame, "iloc") else {"columns": frame.columns, "data": frame.rows()}
 
 
 def table_data(value: Any, n_rows: int, n_columns: int) -> dict[str, Any] | None:
-    """The beginning of a data frame or series as JSON data, exact; None for any other value.
+    """The first rows of a data frame or series as exact JSON data, or None for any other value.
 
-    `{"shape", "dtypes", "columns", "index", "data"}`: data are rows; a table of polars has no index.
+    `{"shape", "dtypes", "columns", "index", "data"}`, where `data` are rows. polars' tables have no index.
     """
     if not _is_table(value):
         return None
@@ -221,7 +219,7 @@ def table_data(value: Any, n_rows: int, n_columns: int) -> dict[str, Any] | None
 
 
 def in_order(items: Iterable[Any]) -> list[Any]:
-    """The items of a set, in the same order in each process."""
+    """The items of a set, in an order that is the same in all processes."""
     items = list(items)
     try:
         return sorted(items)
@@ -230,9 +228,9 @@ def in_order(items: Iterable[Any]) -> list[Any]:
 
 
 def table_text(value: Any, n_rows: int | None = None, columns: list[str] | None = None) -> str | None:
-    """A data frame or series of pandas, polars or a similar library as text; None for any other value.
+    """A data frame or series of pandas, polars or a similar library as text, or None for any other value.
 
-    The text has the first `n_rows` rows; by default all of a short table and ten of a long one. `columns` selects some.
+    The text has the first `n_rows` rows, by default all of a short table and ten of a long one, and these `columns`.
     """
     if not _is_table(value):
         return None
@@ -261,7 +259,7 @@ def _is_table(value: Any) -> bool:
 
 
 def short_repr(value: Any) -> str:
-    """The beginning of a value's `repr`, or of a table's text, for the trace; a note if the `repr` fails."""
+    """The beginning of a value's `repr`, or of a table's text, for the trace. If the `repr` fails, a note."""
     try:
         text = table_text(value) or repr(beginning(value, _MAX_REPR_CHARS))
     except Exception as error:  # noqa: BLE001  a repr may raise anything; the model still gets the value
@@ -273,9 +271,10 @@ def short_repr(value: Any) -> str:
 
 
 def truncate_result(content: Content, limit: int) -> tuple[Content, int, bool]:
-    """`(content of about `limit` characters at most, characters before, whether it was cut)`. Images stay whole.
+    """Cut content to about `limit` characters. Returns it with its original length and whether it was cut.
 
-    A cut text keeps its beginning and some of its end, which often has the important part of results and errors.
+    Images stay whole. A cut text keeps its beginning and some of its end, which is often important in results and
+    errors.
     """
     if isinstance(content, str):
         return _cut(content, limit), len(content), len(content) > limit
@@ -300,9 +299,10 @@ def _cut(text: str, limit: int) -> str:
 
 
 def format_error(error: BaseException, *, with_lines: bool = False) -> str:
-    """`Error: ValueError: …`, and with `with_lines` the lines of the user's own code that led to it.
+    """`Error: ValueError: …`, and with `with_lines` the lines of the user's code that led to it.
 
-    Without them, the model reads nothing about the user's files and their source. Lines of `MODELS_CODE` are its own.
+    Without them, the model learns nothing about the user's files and source. Lines of `MODELS_CODE` are its own and
+    always included.
     """
     leaves = _leaves(error)
     lines = [f"Error: {'; '.join(map(error_summary, leaves))}"]
@@ -319,7 +319,7 @@ def format_error(error: BaseException, *, with_lines: bool = False) -> str:
 
 
 def error_summary(error: BaseException) -> str:
-    """`ValueError: …`, even if the exception's `__str__` fails. For a syntax error, it omits file and line."""
+    """`ValueError: …`, even if the exception's `__str__` fails. Omits a syntax error's file and line."""
     lines = traceback.format_exception_only(error)
     if isinstance(error, SyntaxError):
         lines = [line for line in lines if not line.startswith(" ")]
@@ -327,7 +327,7 @@ def error_summary(error: BaseException) -> str:
 
 
 def _leaves(error: BaseException) -> list[BaseException]:
-    """The exceptions in a group, such as a `TaskGroup`'s, whose own text only counts them; else the exception."""
+    """The exceptions in a group, such as a `TaskGroup`'s, whose own message only counts them; else the exception."""
     if not isinstance(error, BaseExceptionGroup):
         return [error]
     return [leaf for inner in error.exceptions for leaf in _leaves(inner)]

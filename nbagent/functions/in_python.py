@@ -1,4 +1,4 @@
-"""Equivalent Python code for a tool call, from the part of the tool's docstring after "In Python:".
+"""Generates equivalent Python code for a tool call, from the part of the tool's docstring after "In Python:".
 
 >>> def size_of(by: str) -> dict:
 ...     \"\"\"How many orders each group has.
@@ -22,29 +22,29 @@ _IN_PYTHON = re.compile(r"^In Python:[ \t]*(.*(?:\n(?:[ \t]+.*|[ \t]*$))*)", re.
 
 
 def python_of(definition: FunctionDefinition, arguments: Mapping[str, Any]) -> str | None:
-    """A call's code with these JSON values in place of the tool's parameters; None if there is none.
+    """Return a call's code, with these JSON values for the tool's parameters, or None if the tool has no such code.
 
-    Only your own tools have one: text from a server or a skill must not become code that somebody runs.
+    Only the user's own tools can have it: text from a server or a skill must not become code that somebody runs.
     """
-    said = None if definition.source else _IN_PYTHON.search(definition.description)
-    if said is None:
+    found = None if definition.source else _IN_PYTHON.search(definition.description)
+    if found is None:
         return None
     properties = (definition.parameters or {}).get("properties", {})
-    values = {name: about.get("default") for name, about in properties.items()} | dict(arguments)
+    values = {name: schema.get("default") for name, schema in properties.items()} | dict(arguments)
     try:
-        return ast.unparse(_Filled(values).visit(ast.parse(cleandoc(said[1]))))
+        return ast.unparse(_Substitution(values).visit(ast.parse(cleandoc(found[1]))))
     except SyntaxError:
         return None
 
 
-class _Filled(ast.NodeTransformer):
+class _Substitution(ast.NodeTransformer):
     """Replaces names by values."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self._values = values
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        """A value as a literal."""
+        """Replace a name by a literal."""
         if node.id not in self._values or not isinstance(node.ctx, ast.Load):
             return node
         return ast.parse(repr(self._values[node.id]), mode="eval").body

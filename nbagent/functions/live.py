@@ -1,10 +1,10 @@
 """Live tools: functions that are looked up by name, where they were defined, at each request.
 
 If you redefine a function in any cell, the next request uses the new body, signature and docstring; its options stay.
-If you delete it, or bind its name to something else, it is not offered until the name holds a function again. The same
-applies to methods (`shop.price` is looked up in the variable `shop`), and to lambdas, partials and callable objects,
-which are found through their variable. If an edited cell no longer defines a name, the variable and the tool stay:
-`del` it.
+If you delete it, or bind its name to something else, it is not offered until the name refers to a function again. The
+same applies to methods (`shop.price` is looked up in the variable `shop`), and to lambdas, partials and callable
+objects, which are found through their variable. If you remove a function from its cell, the variable and the tool stay:
+`del` the variable.
 
 >>> @tool(approve=True)
 ... def shout(text: str) -> str:
@@ -40,14 +40,14 @@ ToolsInput = (
 
 
 class LiveRegistry(FunctionRegistry):
-    """A registry that looks its functions up at each request, where they were defined; see `ToolBinding`."""
+    """A registry that looks up its functions at each request, where they were defined; see `ToolBinding`."""
 
     def __init__(self) -> None:
         super().__init__()
         self._bindings: dict[str, ToolBinding] = {}
 
     def add(self, definition: FunctionDefinition) -> None:
-        """As in any registry; later redefinitions of the function are followed."""
+        """Add a tool, or replace the one with that name, and follow later redefinitions of its function."""
         super().add(definition)
         if definition.provider_options is None:
             self._bindings[definition.name] = ToolBinding(definition.func, definition.name)
@@ -62,7 +62,7 @@ class LiveRegistry(FunctionRegistry):
         return entry.func if binding is None else binding.look_up()
 
     def definition_of(self, func: Any) -> FunctionDefinition | None:
-        """The definition that this function is registered under now, with its options; None if it is not."""
+        """The definition under which this function is registered now, with its options, or None."""
         for entry in list(self._entries.values()):
             if is_same(self._current(entry), func) or is_same(entry.func, func):
                 return entry
@@ -94,11 +94,11 @@ def tool(
     """Offer a function to the agents of this process; returns the function unchanged.
 
     - `name`, `description`: by default the function's name and docstring.
-    - `approve`: True asks a person before each call; a function of some of the arguments decides whether to ask.
+    - `approve`: True asks a person before each call. A function of some of the arguments decides whether to ask.
     - `parallel`: False never runs the call at the same time as another call of its turn.
     - `main_thread`: True calls a sync function on the main thread.
-    - `timeout`: seconds for one call; None means the executor's, `math.inf` no limit.
-    - `retries`: how often to call again if the function raises; a call that a person approved is not repeated.
+    - `timeout`: seconds for one call. None means the executor's timeout, `math.inf` no limit.
+    - `retries`: how often to call again if the function raises. A call that a person approved is not repeated.
     - `cache_ttl`: seconds for which a result is reused.
 
     Raises ConfigurationError for an invalid name, such as a lambda's, and for a method without its object.
@@ -126,10 +126,9 @@ def tool(
 
 
 def as_tool(item: Any, name: str | None = None) -> FunctionDefinition:
-    """A user's tool as a definition: a definition, a function, or another package's tool.
+    """Convert a user's tool: a definition, a function, another package's tool, or a provider tool's name.
 
-    A function keeps its options from `tool` or `agent_callable`; without them it gets this name, or its own. A text
-    names a tool that the provider runs itself: see `functions.provider_tools`.
+    A function keeps its options from `tool` or `agent_callable`. Without options, it gets this name, or its own.
     """
     if isinstance(item, FunctionDefinition):
         return item
@@ -146,21 +145,21 @@ def as_tool(item: Any, name: str | None = None) -> FunctionDefinition:
 
 
 def as_registry(tools: Any) -> FunctionRegistry:
-    """A registry from a user's tools: None, a registry, one tool, or a list; see `as_tool`."""
+    """Convert a user's tools to a registry: None, a registry, one tool, or a list; see `as_tool`."""
     if isinstance(tools, FunctionRegistry):
         return tools
     registry = LiveRegistry()
     is_one = callable(tools) or isinstance(tools, (FunctionDefinition, str)) or not isinstance(tools, Iterable)
     is_one = is_one or as_definition(tools) is not None
-    given: dict[str, Any] = {}
+    functions: dict[str, Any] = {}
     for item in () if tools is None else (tools,) if is_one else tools:
         definition = as_tool(item)
         name, func = definition.name, item.func if isinstance(item, FunctionDefinition) else item
-        if name in given and not is_same(given[name], func):
+        if name in functions and not is_same(functions[name], func):
             raise ConfigurationError(
-                f"tools: two of them are called {name!r}: {given[name]!r} and {func!r}. Give each object's methods a "
+                f"tools: two are called {name!r}: {functions[name]!r} and {func!r}. Give each object's methods a "
                 'prefix, as in register_instance_methods(registry, shop, prefix="shop_"), and pass the registry.'
             )
-        given[name] = func
+        functions[name] = func
         registry.add(definition)
     return registry

@@ -1,4 +1,4 @@
-"""The preview of a call before approval, if its arguments alone don't show the change."""
+"""The preview of a call before approval, for calls whose arguments alone don't show the change."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nbagent.core.render.diff import Line, diff_lines, without_far_lines
 
 
 class TextChange(NamedTuple):
-    """A text before and after a call; None if there is none. If both are equal, the text is used but not changed."""
+    """A text before and after a call, or None where there is none. If both are equal, it is used but not changed."""
 
     title: str
     before: str | None
@@ -20,7 +20,7 @@ class TextChange(NamedTuple):
     language: str = ""
 
     def lines(self) -> list[Line]:
-        """The relevant lines, each with its sign; no character is hidden."""
+        """The relevant lines, each with its sign. No character is hidden."""
         before, after = (None if text is None else folded(text) for text in (self.before, self.after))
         if before == after or before is None:
             return [(" ", line) for line in (after or "").splitlines()]
@@ -31,13 +31,13 @@ class TextChange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """A call's effect, as a tool's `preview` describes it from the arguments.
+    """The effect of a call, as the tool's `preview` describes it.
 
     - `does`: the words after "asks to", such as "add a code cell"
     - `changes`: the texts that it would add, change, remove or run
-    - `in_place`: shows the change where it would happen, in addition to the question. It gets a function that takes the
-      user's decision there: True, False, or another text for the argument that `edits` names. Returns a function that
-      removes it
+    - `in_place`: shows the change where it would happen, in addition to the question, and returns a function that
+      removes it. It gets a function to call with the user's decision there: True, False, or another text for the
+      argument that `edits` names
     - `edits`: the argument that *Edit* offers as text; by default all arguments, as JSON
     """
 
@@ -47,7 +47,7 @@ class Preview:
     in_place: Callable[[Callable[[bool | str], None]], Callable[[], None]] | None = None
 
     def to_text(self) -> str:
-        """All changes as text: those of diffs with signs, code as it is."""
+        """All changes as text: diffs with signs, and unchanged code without."""
         blocks = []
         for change in self.changes:
             lines = change.lines()

@@ -1,11 +1,11 @@
-"""Tools that a provider runs itself, by one neutral name each. They are offered like functions, and never run here.
+"""Tools that a provider runs itself, each with one neutral name. They are offered like functions and never run here.
 
 >>> agent = Agent("claude", tools=[mean_by, web_search(max_uses=3)])        # doctest: +SKIP
 >>> agent.chat_sync("Who won the match?").citations                         # doctest: +SKIP
 >>> agent.chat_sync("And in 2022?", tools=["web_search"])                   # doctest: +SKIP
 
-None is on unless you name it. Each provider's tools are in its file in `providers/known/`. A name that the model's
-provider lacks is an error before anything is sent.
+Only tools that you name are on. Each provider's tools are in its file in `providers/known/`. If the model's provider
+lacks a tool or one of its options, an error is raised before anything is sent.
 """
 
 from __future__ import annotations
@@ -32,10 +32,8 @@ def web_search(
     """The provider's web search, for `tools=[...]`. Citations are in `result.citations` and `trace.citations`.
 
     - `max_uses`: searches in one request
-    - `allowed_domains`, `blocked_domains`: such as `["python.org"]`; give one of them
+    - `allowed_domains` or `blocked_domains`: such as `["python.org"]`
     - `user_location`: some of city, region, country (two letters) and timezone
-
-    An option that the provider lacks is an error before anything is sent.
 
     >>> web_search(max_uses=3).provider_options
     {'max_uses': 3}
@@ -73,7 +71,7 @@ def web_fetch(
 
 
 def code_execution() -> FunctionDefinition:
-    """The provider's sandbox, in which the model runs its own code, far from your data, for `tools=[...]`.
+    """The provider's sandbox for code that the model writes, away from your data, for `tools=[...]`.
 
     >>> code_execution().name
     'code_execution'
@@ -82,18 +80,18 @@ def code_execution() -> FunctionDefinition:
 
 
 def image_generation(*, size: str | None = None, quality: str | None = None) -> FunctionDefinition:
-    """The provider's tool that makes images, for `tools=[...]`. They are in `result.images`.
+    """The provider's tool that generates images, for `tools=[...]`. They are in `result.images`.
 
     >>> image_generation(size="1024x1024").provider_options
     {'size': '1024x1024'}
     """
-    return _definition("image_generation", "Make images.", size=size, quality=quality)
+    return _definition("image_generation", "Generate images.", size=size, quality=quality)
 
 
 def tool_search() -> FunctionDefinition:
     """Let the model search for tools instead of reading all definitions, for `tools=[...]` with hundreds of tools.
 
-    The provider hides the request's functions until the model has found them.
+    The provider hides the request's functions until the model finds them.
 
     >>> tool_search().name
     'tool_search'
@@ -102,10 +100,10 @@ def tool_search() -> FunctionDefinition:
 
 
 def remote_mcp(url: str, *, name: str, allowed_tools: Sequence[str] | None = None) -> FunctionDefinition:
-    """Let the provider itself use a public MCP server's tools, for `tools=[...]`. They run without your approval.
+    """Let the provider use a public MCP server's tools, for `tools=[...]`. They run without your approval.
 
-    `name` is your name for the server. No token is sent: for a server that needs one, or that only this machine can
-    reach, use `agent.use(MCPServer(url, ...))`, whose tools run from here.
+    `name` is your name for the server. No token is sent. For a server that needs one, or that only this machine can
+    reach, use `agent.use(MCPServer(url, ...))`, whose tools are called from here.
 
     >>> remote_mcp("https://mcp.deepwiki.com/mcp", name="deepwiki").name
     'remote_mcp-deepwiki'
@@ -117,27 +115,27 @@ def remote_mcp(url: str, *, name: str, allowed_tools: Sequence[str] | None = Non
 
 
 def _definition(name: str, description: str, **options: Any) -> FunctionDefinition:
-    given = {option: value for option, value in options.items() if value is not None}
-    for option in given.keys() & {"allowed_domains", "blocked_domains", "allowed_tools"}:
-        check_type(f"{name}: {option}", given[option], list, tuple, fix="Pass a list of names.")
-    check_number(f"{name}: max_uses", given.get("max_uses"), whole=True, minimum=1, optional=True)
-    if given.get("allowed_domains") and given.get("blocked_domains"):
-        raise ConfigurationError(f"{name}: give allowed_domains or blocked_domains, not both.")
+    options = {option: value for option, value in options.items() if value is not None}
+    for option in options.keys() & {"allowed_domains", "blocked_domains", "allowed_tools"}:
+        check_type(f"{name}: {option}", options[option], list, tuple, fix="Pass a list of names.")
+    check_number(f"{name}: max_uses", options.get("max_uses"), whole=True, minimum=1, optional=True)
+    if options.get("allowed_domains") and options.get("blocked_domains"):
+        raise ConfigurationError(f"{name}: pass allowed_domains or blocked_domains, not both.")
 
-    def run_here(**_: Any) -> None:
-        raise ConfigurationError(f"{name} is a tool that the provider runs itself; nothing runs it here.")
+    def run(**_: Any) -> None:
+        raise ConfigurationError(f"{name} is run by the provider; it can't be called here.")
 
-    return FunctionDefinition(name, f"{description} The provider runs this tool.", {}, run_here, provider_options=given)
+    return FunctionDefinition(name, f"{description} The provider runs this tool.", {}, run, provider_options=options)
 
 
-#: The functions that make them, by name.
+#: The functions that create these tools, by name.
 PROVIDER_TOOLS: Mapping[str, Callable[..., FunctionDefinition]] = {
     make.__name__: make for make in (web_search, web_fetch, code_execution, image_generation, tool_search)
 }
 
 
 def provider_tool(tool: Any) -> FunctionDefinition | None:
-    """The named tool with the provider's defaults, from its neutral name or its function; None for others.
+    """Create a tool with default options from its neutral name or its function. Returns None for anything else.
 
     >>> provider_tool("web_search").provider_options, provider_tool("mean_by")
     ({}, None)
@@ -148,7 +146,7 @@ def provider_tool(tool: Any) -> FunctionDefinition | None:
 
 
 def chosen_tools(registry: FunctionRegistry, names: Iterable[str]) -> FunctionRegistry:
-    """A registry's tools by these names, and the provider tools that it lacks."""
+    """A registry's tools with these names, and provider tools that it lacks."""
     listed = [names] if isinstance(names, str) or not isinstance(names, Iterable) else list(names)
     providers = FunctionRegistry()
     for name in listed:

@@ -27,7 +27,7 @@ from nbagent.text import did_you_mean
 if TYPE_CHECKING:
     from nbagent.functions.schema.function_schema import FunctionSchema  # loads pydantic
 
-#: Characters of a tool's name that all providers accept.
+#: The longest tool name, in characters, that all providers accept.
 MAX_NAME = 64
 #: Annotations that can be described to every model, including as text.
 _PLAIN = (inspect.Parameter.empty, str, "str", int, "int", float, "float", bool, "bool", list, "list", dict, "dict")
@@ -52,17 +52,17 @@ def check_options(owner: str, options: Iterable[str]) -> None:
 
 @dataclass
 class FunctionDefinition:
-    """One tool: its description for the model, the function, and its options.
+    """A tool: its description for the model, the function, and options.
 
-    `parameters` is a JSON Schema of type object; None takes it from the function's signature. An empty `description`
-    means the docstring's. `nbagent.tool` describes the fields from `approve` to `cache_ttl`. The registry sets `schema`
-    if the parameters come from the signature. `source` names the skill or the MCP server that the tool comes from, as
-    in "mcp:files"; it may be a function of the arguments that returns the name. A `pinned` tool's results are not cut,
-    and stay when a long conversation is trimmed. `native` is the neutral name of a tool that some providers have built
-    in, such as "memory": their models get that one, without a schema. `provider_options` are the options of a tool that
-    the provider also runs (see `functions.provider_tools`), else None. `preview` gets the arguments and returns a
-    `functions.preview.Preview` for the person who approves the call; it may be async. If it raises a `ToolError`, that
-    is the call's result, and nobody is asked.
+    `parameters` is a JSON Schema of type object, or None to derive it from the function's signature. If `description`
+    is empty, the docstring is used. `nbagent.tool` describes the fields from `approve` to `cache_ttl`. The registry
+    sets `schema` if the parameters come from the signature. `source` names the skill or MCP server that the tool comes
+    from, as in "mcp:files"; it may be a function of the arguments that returns the name. A `pinned` tool's results are
+    not cut, and stay when a long conversation is trimmed. `native` is the neutral name of a tool that is built into
+    some providers' models, such as "memory"; they get that tool, without a schema. `provider_options` are the options
+    of a tool that the provider runs (see `functions.provider_tools`), else None. `preview`, sync or async, gets the
+    arguments and returns a `functions.preview.Preview` for the person who approves the call. If it raises a
+    `ToolError`, that is the call's result, and nobody is asked.
     """
 
     name: str
@@ -85,17 +85,13 @@ class FunctionDefinition:
     def __post_init__(self) -> None:
         tool = f"tool {self.name!r}"
         if not callable(self.func):
-            raise invalid(
-                f"{tool}: func", self.func, "a function", "Pass the function itself; name=... names the tool."
-            )
+            raise invalid(f"{tool}: func", self.func, "a function", "Pass the function itself, not its name or result.")
         if not isinstance(self.name, str) or not 0 < len(self.name) <= MAX_NAME or not is_name(self.name):
             raise _invalid_name(self.name, self.func)
         if self.parameters is not None:
             if not isinstance(self.parameters, dict) or self.parameters.get("type", "object") != "object":
-                example = '{"type": "object", "properties": {"city": {"type": "string"}}}'
-                raise invalid(
-                    f"{tool}: parameters", self.parameters, "a JSON Schema of type object", f"An example: {example}"
-                )
+                example = 'An example: {"type": "object", "properties": {"city": {"type": "string"}}}'
+                raise invalid(f"{tool}: parameters", self.parameters, "a JSON Schema of type object", example)
             self.parameters = {"type": "object", "properties": {}} | self.parameters
         check_type(f"{tool}: description", self.description, str)
         if not callable(self.approve) and not isinstance(self.approve, bool):
@@ -105,15 +101,13 @@ class FunctionDefinition:
         check_number(f"{tool}: timeout", self.timeout, above=0, optional=True, fix="Pass seconds.")
         check_number(f"{tool}: cache_ttl", self.cache_ttl, above=0, optional=True, fix="Pass seconds.")
         check_type(f"{tool}: retries", self.retries, int)
-        check_number(f"{tool}: retries", self.retries, whole=True, minimum=0)
+        check_number(f"{tool}: retries", self.retries, minimum=0)
 
     def to_dict(self) -> dict[str, Any]:
         """The definition for a provider: `{name, description, parameters}`; `native` and `provider_options` if set."""
         declared: dict[str, Any] = {"name": self.name, "description": self.description, "parameters": self.parameters}
         declared |= {"native": self.native} if self.native else {}
-        return (
-            declared if self.provider_options is None else {**declared, "provider_options": dict(self.provider_options)}
-        )
+        return declared | ({} if self.provider_options is None else {"provider_options": dict(self.provider_options)})
 
 
 def is_name(text: str) -> bool:
@@ -145,7 +139,7 @@ def _check_signature(func: Any, name: str, given: Mapping[str, Any] | None) -> N
     if owner and not owner.endswith("<locals>") and first in (["self"], ["cls"]):
         raise ConfigurationError(
             f"{owner}.{own_name} is a method without an object to call it on. Create the object and pass its method, "
-            f"as in tool(my_object.{own_name}), or mark methods in the class with agent_callable and register them "
+            f"as in tool(my_object.{own_name}). Or mark methods in the class with agent_callable, and register them "
             "with register_instance_methods."
         )
     if given is not None:
@@ -155,7 +149,7 @@ def _check_signature(func: Any, name: str, given: Mapping[str, Any] | None) -> N
             raise invalid(f"tool {name!r}: parameters", sorted(unknown), f"some of {sorted(taken)}", fix)
         return
     if all(p.annotation in _PLAIN and p.kind is not p.VAR_POSITIONAL for p in parameters):
-        return  # pydantic need not be loaded for these yet
+        return  # without loading pydantic
     from nbagent.functions.schema.function_schema import schema_of
 
     if problems := schema_of(func).problems:
@@ -169,10 +163,8 @@ def _check_signature(func: Any, name: str, given: Mapping[str, Any] | None) -> N
 def _invalid_name(name: object, func: object) -> ConfigurationError:
     if name in ("", "<lambda>"):
         kind = "lambda" if name else type(func).__name__
-        return ConfigurationError(
-            f"a {kind} has no name that could be the tool's name. Pass name=..., as in "
-            'tool(name="double")(lambda x: 2 * x).'
-        )
+        example = 'tool(name="double")(lambda x: 2 * x)'
+        return ConfigurationError(f"a {kind} has no name to use as the tool's name. Pass name=..., as in {example}.")
     return invalid("the tool's name", name, "1 to 64 letters, digits, _ or -", "Pass another one as name=...")
 
 
@@ -181,7 +173,7 @@ class FunctionRegistry:
 
     def __init__(self) -> None:
         self._entries: dict[str, FunctionDefinition] = {}
-        #: The latest definitions from `get_function`, with description and parameters filled in.
+        #: The latest results of `get_function`, with description and parameters filled in.
         self._completed: dict[str, FunctionDefinition] = {}
 
     def register(
@@ -195,13 +187,13 @@ class FunctionRegistry:
         """Add a function, or replace the one with that name.
 
         `options` as for `nbagent.tool`. Raises ConfigurationError for a name that providers don't accept, a value that
-        is not callable, an unknown option, and a parameter that can't be described to a model.
+        is not callable, an unknown option, or a parameter that can't be described to a model.
         """
         check_options(f"tool {name!r}", options)
         self.add(FunctionDefinition(name, description or "", parameters, func, **options))
 
     def add(self, definition: FunctionDefinition) -> None:
-        """Add a tool, or replace the one with that name. Every way of registering a tool ends here."""
+        """Add a tool, or replace the one with that name. All ways of registering a tool end here."""
         if definition.schema is not None:  # its parameters come from the signature, which may change
             definition = dataclasses.replace(definition, parameters=None, schema=None)
         _check_signature(definition.func, definition.name, (definition.parameters or {}).get("properties"))
@@ -209,7 +201,7 @@ class FunctionRegistry:
         self._completed.pop(definition.name, None)
 
     def set_tools(self, definitions: Iterable[FunctionDefinition]) -> None:
-        """Replace all tools by these. An unchanged one stays, with its approvals for the session."""
+        """Replace all tools. An unchanged tool stays, with its approvals for the session."""
         wanted = {each.name: each for each in definitions}
         for name in self.names():
             if name not in wanted:
@@ -224,11 +216,11 @@ class FunctionRegistry:
         self._completed.pop(name, None)
 
     def names(self) -> list[str]:
-        """The names of the functions that can be called now, in the order of registration."""
+        """The names of the tools that can be called now, in the order of registration."""
         return [name for name, entry in list(self._entries.items()) if self._current(entry) is not None]
 
     def get_function(self, name: str) -> FunctionDefinition | None:
-        """The definition, with the current function's description and parameters; None for an unknown name."""
+        """The definition, with the current function's description and parameters, or None for an unknown name."""
         entry = self._entries.get(name)
         func = self._current(entry) if entry is not None else None
         if entry is None or func is None:
@@ -248,7 +240,7 @@ class FunctionRegistry:
         return known
 
     def _current(self, entry: FunctionDefinition) -> Callable[..., Any] | None:
-        """The function to call for an entry now; None while it can't be called."""
+        """The function to call for an entry now, or None if it can't be called."""
         return entry.func
 
     def has_function(self, name: str) -> bool:
@@ -257,12 +249,12 @@ class FunctionRegistry:
         return entry is not None and self._current(entry) is not None
 
     def list_functions(self) -> list[dict[str, Any]]:
-        """The tools on offer: a list of `{name, description, parameters}`."""
+        """The offered tools: a list of `{name, description, parameters}`."""
         definitions = [self.get_function(name) for name in self.names()]
         return [definition.to_dict() for definition in definitions if definition is not None]
 
     def only(self, names: Iterable[str]) -> FunctionRegistry:
-        """A live view of some of the functions: changes here appear there. A string is one name.
+        """A live view of some of the tools, which follows changes here. A string is one name.
 
         Raises ConfigurationError for a name that is not registered.
         """
@@ -275,21 +267,18 @@ class FunctionRegistry:
         return JoinedRegistry(self, chosen=chosen)
 
     def before_call(self, definition: FunctionDefinition, arguments: dict[str, Any]) -> Any:
-        """Called before a function runs, with validated arguments; may be `async`.
+        """Called before a function runs, with validated arguments. May be `async`.
 
-        Return None to continue. Raise `ToolDeniedError` to refuse. Return anything else to use it as the result without
-        running the function.
+        Return None to continue, or a value to use as the result without running the function. Raise `ToolDeniedError`
+        to refuse.
         """
         return None
 
     def before_any_call(self, definition: FunctionDefinition) -> None:
-        """Called before a function of this registry, or of one joined with it, runs.
-
-        Raise `ToolError` to refuse.
-        """
+        """Called before a function of this registry, or of one joined with it, runs. Raise `ToolError` to refuse."""
 
     def after_call(self, definition: FunctionDefinition, arguments: dict[str, Any], outcome: ToolOutcome) -> Any:
-        """Called after each call that had valid arguments; may be `async`. Its return value is ignored."""
+        """Called after each call with valid arguments. May be `async`. Its return value is ignored."""
         return None
 
     def __contains__(self, name: object) -> bool:
@@ -299,7 +288,7 @@ class FunctionRegistry:
         return len(self.names())
 
     def __bool__(self) -> bool:
-        """True even if empty, so that `registry or default` keeps an empty registry."""
+        """True even for an empty registry, so `registry or default` keeps it."""
         return True
 
     def __repr__(self) -> str:
@@ -309,9 +298,9 @@ class FunctionRegistry:
 
 
 class JoinedRegistry(FunctionRegistry):
-    """The tools of several registries, in order; with `chosen`, only these tools, in its order.
+    """The tools of several registries, in order. With `chosen`, only these tools, in its order.
 
-    Registering a tool here adds it to the first registry. If two tools share a name, the first is offered.
+    Registering a tool here adds it to the first registry. If two tools have the same name, the first is offered.
     """
 
     def __init__(self, own: FunctionRegistry, *others: FunctionRegistry, chosen: Collection[str] | None = None) -> None:
@@ -325,18 +314,18 @@ class JoinedRegistry(FunctionRegistry):
         self.own.add(definition)
 
     def unregister(self, name: str) -> None:
-        """Remove a function from the registry that has it."""
+        """Remove a tool from its registry."""
         if owner := self._owner(name):
             owner.unregister(name)
 
     def names(self) -> list[str]:
-        """The names of all functions that can be called now."""
+        """The names of all tools that can be called now."""
         if self._chosen is not None:
             return list(filter(self.has_function, self._chosen))
         return list(dict.fromkeys(name for registry in self._all for name in registry.names()))
 
     def get_function(self, name: str) -> FunctionDefinition | None:
-        """The definition in the first registry with this name; None for an unknown name."""
+        """The definition in the first registry with this name, or None for an unknown name."""
         if self._chosen is not None and name not in self._chosen:
             return None
         found = (registry.get_function(name) for registry in self._all)
@@ -347,17 +336,17 @@ class JoinedRegistry(FunctionRegistry):
         return self._owner(name) is not None
 
     def before_call(self, definition: FunctionDefinition, arguments: dict[str, Any]) -> Any:
-        """The result of the tool's registry, if none of the others refuses."""
+        """Call the hook of the tool's registry, if none of the registries refuses."""
         self.before_any_call(definition)
         return (self._owner(definition.name) or self.own).before_call(definition, arguments)
 
     def before_any_call(self, definition: FunctionDefinition) -> None:
-        """As all say."""
+        """Call the hook of all registries."""
         for registry in self._all:
             registry.before_any_call(definition)
 
     def after_call(self, definition: FunctionDefinition, arguments: dict[str, Any], outcome: ToolOutcome) -> Any:
-        """Calls the hook of the tool's registry."""
+        """Call the hook of the tool's registry."""
         return (self._owner(definition.name) or self.own).after_call(definition, arguments, outcome)
 
     def _owner(self, name: str) -> FunctionRegistry | None:

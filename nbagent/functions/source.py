@@ -19,7 +19,7 @@ _CELLS: dict[str, str] = {}
 
 
 def function_version(func: Callable[..., Any]) -> str:
-    """The first 12 hex digits of the SHA-256 of the function's source: it changes when the function is redefined."""
+    """The first 12 hex digits of the SHA-256 of the function's source, which change when the function is redefined."""
     target = underlying(func)
     code = getattr(target, "__code__", None)
     if code is None:
@@ -48,11 +48,11 @@ def _digest(text: str) -> str:
 
 
 def record_cell(cell_id: str, filename: str) -> None:
-    """Record that a notebook cell runs, its code compiled under this file name."""
+    """Record that a notebook cell runs with its code compiled under this file name."""
     _CELLS[filename] = cell_id
 
 
 def cell_of(func: Callable[..., Any]) -> str | None:
-    """The id of the cell that defined a function; None if no cell did, or if the front end gives its cells no ids."""
+    """The id of the cell that defined a function. None if no cell did, or if the frontend has no cell ids."""
     code = getattr(underlying(func), "__code__", None)
     return None if code is None else _CELLS.get(code.co_filename)

@@ -1,4 +1,4 @@
-"""`Toolset`: a group of tools, such as an MCP server's or a folder of skills.
+"""`Toolset`: a group of tools, such as an MCP server's or a skill folder's.
 
 `agent.use(toolset)` offers them in addition to the agent's own tools.
 
@@ -26,16 +26,16 @@ class Toolset:
 
     #: The tools. They are looked up at each request, so they may change at any time.
     tools: FunctionRegistry
-    #: Prefix of the tools' names that distinguishes an agent's toolsets; empty without a prefix.
+    #: The prefix of the tools' names, which distinguishes an agent's toolsets, or "".
     name: str = ""
 
     def begin(self) -> None:
-        """Called by `agent.use`: start slow work without waiting for it."""
+        """Called by `agent.use`, to start slow work without waiting for it."""
 
     async def prepare(self) -> None:
-        """Called before each run of an agent that uses the toolset, to connect or to check for changes.
+        """Called before each run of an agent that uses the toolset, to connect or check for changes.
 
-        An error fails the run.
+        An error ends the run.
         """
 
     def instructions(self) -> str:
@@ -55,9 +55,9 @@ class Toolset:
 
 @dataclass(frozen=True, slots=True)
 class CallElsewhere:
-    """The function of a tool that runs elsewhere: `call(name, arguments)`. Two with the same name are equal.
+    """The function of a tool that runs elsewhere: `call(name, arguments)`.
 
-    So an unchanged tool that is listed again stays the same tool.
+    Equal names make equal functions, so an unchanged tool that is listed again stays the same tool.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Toolsets:
         self._toolsets = list(toolsets)
 
     def add(self, toolsets: Iterable[Toolset], own: FunctionRegistry) -> FunctionRegistry:
-        """Add the new ones. Returns `own`, joined with their tools."""
+        """Add toolsets that are new. Returns `own`, joined with their tools."""
         new: list[Toolset] = []
         for toolset in toolsets:
             check_type("use()", toolset, Toolset, fix="Pass a Toolset; functions go into Agent(tools=[...]).")
@@ -83,7 +83,7 @@ class Toolsets:
             if toolset in known:
                 continue
             if toolset.name and toolset.name in (other.name for other in known):
-                raise ConfigurationError(f"use(): there is a toolset {toolset.name!r} already. Give it a name=….")
+                raise ConfigurationError(f"use(): there is a toolset {toolset.name!r} already. Pass another name=….")
             new.append(toolset)
         self._toolsets += new
         for toolset in new:
@@ -95,11 +95,11 @@ class Toolsets:
         await asyncio.gather(*(toolset.prepare() for toolset in self._toolsets))
 
     def instructions(self, offered: FunctionRegistry) -> str:
-        """Instructions about their tools for the model; a run may offer only some of them, or none."""
+        """The instructions of toolsets whose tools are offered in a run."""
         return "\n\n".join(filter(None, (toolset.instructions() for toolset in self._used(offered))))
 
     def reminder(self, offered: FunctionRegistry) -> str:
-        """Their reminders for the model."""
+        """The reminders of toolsets whose tools are offered in a run."""
         return "\n\n".join(filter(None, (toolset.reminder() for toolset in self._used(offered))))
 
     def _used(self, offered: FunctionRegistry) -> list[Toolset]:

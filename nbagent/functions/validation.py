@@ -1,6 +1,6 @@
-"""Validates a model's arguments before a tool runs: repairs them if that loses nothing, else answers with feedback.
+"""Validates a model's arguments before a tool runs, and repairs them if that loses nothing.
 
-The feedback is written for the model: the errors field by field, and the expected shape.
+Otherwise the model gets feedback: the errors, field by field, and the expected shape.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _MAX_VALUE_CHARS = 80
 _LAYERS = 5
 
 #: Pydantic's errors for a value of the wrong type.
-_OF_TYPE = re.compile(r"\w+_(?:type|parsing|parsing_size|from_float|required)")
-#: The types of such JSON values that pydantic converts from or to text only if a model allows it.
+_TYPE_ERROR = re.compile(r"\w+_(?:type|parsing|parsing_size|from_float|required)")
+#: By pydantic's error: the types that a value repaired from text, or to text, may have.
 _JSON_TYPES = {"int_type": (int,), "float_type": (int, float), "bool_type": (bool,), "string_type": (str,)}
 
 
 @dataclass(frozen=True, slots=True)
 class ArgumentProblem:
-    """One invalid value: its path (`filters[0].name`), the error, and the model's value."""
+    """An invalid value: its path (`filters[0].name`), the error, and the model's value."""
 
     path: str
     text: str
@@ -58,9 +58,9 @@ class ArgumentProblem:
 
 
 def validate_arguments(definition: FunctionDefinition, arguments: dict[str, Any]) -> tuple[dict[str, Any], bool]:
-    """`(arguments to call with, whether they were repaired)`. The given dict is neither passed on nor changed.
+    """Return the arguments to call with, and whether they were repaired. The dict itself is not changed or passed on.
 
-    Raises `ToolArgumentsError`, whose text is the feedback for the model.
+    Raises `ToolArgumentsError`, whose message is the feedback for the model.
     """
     if definition.schema is not None:
         return _validate_by_signature(definition, arguments)
@@ -73,20 +73,20 @@ def malformed_arguments(definition: FunctionDefinition, call: FunctionCall) -> T
     try:
         text = fault_in(raw) or "must be a JSON object"
     except ValueError as error:
-        text = f"must be a JSON object, and are not valid JSON, cut off perhaps: {error}"
+        text = f"must be a JSON object, but are not valid JSON and may be cut off: {error}"
     return _feedback(definition, [ArgumentProblem("arguments", text, raw, "json")])
 
 
 def invalid_arguments(
     definition: FunctionDefinition, details: list[Any], arguments: dict[str, Any]
 ) -> ToolArgumentsError:
-    """The feedback for arguments that the tool's own pydantic model refused, from its errors."""
+    """The feedback for arguments that the tool's own pydantic model rejected, from the model's errors."""
     known = (definition.parameters or {}).get("properties", {})
     return _feedback(definition, _model_problems(details, arguments, known))
 
 
 def unknown_tool(name: str, names: Iterable[str]) -> UnknownToolError:
-    """The feedback for a call of a tool that does not exist; it lists the existing ones."""
+    """The feedback for a call of a tool that does not exist, with the existing tools."""
     known = sorted(names)
     advice = f"Call one of these tools: {', '.join(known)}" if known else "There are no tools. Answer without them."
     errors = f"  - there is no such tool{did_you_mean(name, known)}"
@@ -102,7 +102,7 @@ def _feedback(definition: FunctionDefinition, problems: list[ArgumentProblem]) -
 
 
 def as_json_data(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Validated arguments as new JSON data. A direct caller's values that JSON can't represent become their `repr`.
+    """Validated arguments as new JSON data. A program's values that JSON can't represent become their `repr`.
 
     Bytes become text, or base64 if they are not valid text.
 
@@ -122,7 +122,7 @@ def as_json_data(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def _copied(value: Any) -> Any:
-    """A copy of JSON containers: a function that modifies its argument must not modify the conversation."""
+    """A copy of JSON data. A function that modifies its argument must not modify the conversation."""
     if isinstance(value, dict):
         return {key: _copied(item) for key, item in value.items()}
     return [_copied(item) for item in value] if isinstance(value, list) else value
@@ -134,12 +134,12 @@ def _unexpected(path: str, known: Iterable[str]) -> ArgumentProblem:
 
 
 def _is_repaired(data: dict[str, Any], steps: Sequence[int | str], is_expected: Callable[[Any], bool]) -> bool:
-    """Replace JSON text by the expected value, or a number by the expected text."""
+    """Try to replace JSON text by the expected value, or a number by the expected text. Returns whether that worked."""
     if not steps:
         return False
     *above, last = steps
-    holder = reduce(lambda inner, step: inner[step], above, cast("Any", data))
-    value = holder[last]
+    container = reduce(lambda inner, step: inner[step], above, cast("Any", data))
+    value = container[last]
     if isinstance(value, str):
         try:
             value = json.loads(value, parse_constant=_refuse)
@@ -147,8 +147,8 @@ def _is_repaired(data: dict[str, Any], steps: Sequence[int | str], is_expected: 
             return False
     elif type(value) in (int, float):
         value = str(value)
-    if fits := value is not holder[last] and is_expected(value):
-        holder[last] = value
+    if fits := value is not container[last] and is_expected(value):
+        container[last] = value
     return fits
 
 
@@ -160,7 +160,7 @@ def _refuse(constant: str) -> None:
 
 
 def _validate_by_signature(definition: FunctionDefinition, arguments: dict[str, Any]) -> tuple[dict[str, Any], bool]:
-    """First strictly as JSON. Values accepted only by the lax rules, or after a repair, count as repaired."""
+    """Validate strictly as JSON, then leniently. Leniently accepted values count as repaired."""
     from pydantic import ValidationError
 
     schema = definition.schema
@@ -178,7 +178,7 @@ def _validate_by_signature(definition: FunctionDefinition, arguments: dict[str, 
             return schema.arguments_of(schema.adapter.validate_python(data), data), is_repaired
         except ValidationError as error:
             details = error.errors(include_url=False, include_context=False)
-        if not sum(_is_repaired(data, _steps(each["loc"], data), partial(_is_accepted, each)) for each in details):
+        if not sum(_is_repaired(data, _steps(item["loc"], data), partial(_is_accepted, item)) for item in details):
             break
         is_repaired = True
     raise _feedback(definition, _model_problems(details, data, (definition.parameters or {}).get("properties", ())))
@@ -193,7 +193,7 @@ def _is_accepted(detail: Any, value: Any) -> bool:
 
 
 def _model_problems(details: Iterable[Any], arguments: dict[str, Any], known: Iterable[str]) -> list[ArgumentProblem]:
-    """Pydantic's errors as problems; those of the branches of one union are joined into one."""
+    """Pydantic's errors as problems. Errors in the branches of a union are joined."""
     problems: dict[str, ArgumentProblem] = {}
     for detail in details:
         kind, steps = detail["type"], _steps(detail["loc"], arguments)
@@ -205,7 +205,7 @@ def _model_problems(details: Iterable[Any], arguments: dict[str, Any], known: It
         else:
             text = re.sub(r"^[A-Z]\w* should ", "must ", detail["msg"]).partition(", unable to parse")[0]
             text = text.removeprefix("Value error, ").removeprefix("Assertion failed, ")
-            is_type = _OF_TYPE.fullmatch(kind) is not None
+            is_type = _TYPE_ERROR.fullmatch(kind) is not None
             problem = ArgumentProblem(_path(steps), text, detail["input"], "type" if is_type else "value")
         before = problems.get(problem.path)
         if before is not None and problem.text not in before.text:
@@ -216,7 +216,7 @@ def _model_problems(details: Iterable[Any], arguments: dict[str, Any], known: It
 
 
 def _steps(loc: tuple[int | str, ...], data: Any) -> list[int | str]:
-    """`("filters", 0, "Range", "low")` -> `["filters", 0, "low"]`: the names of union branches are not in the data."""
+    """Omit union branches, which are not in the data: `("filters", 0, "Range", "low")` -> `["filters", 0, "low"]`."""
     steps = []
     for step in loc:
         items: Any = dict(enumerate(data)) if isinstance(data, list) else data
@@ -243,11 +243,11 @@ def _validate_by_schema(definition: FunctionDefinition, arguments: dict[str, Any
     try:
         for _ in range(_LAYERS):
             errors = sorted(validator.iter_errors(data), key=lambda error: error.validator != "required")
-            if not sum(_is_mended(data, error, validator) for error in errors):
+            if not sum(_is_error_repaired(data, error, validator) for error in errors):
                 break
             is_repaired = True
-    except Unresolvable as broken:
-        raise _not_a_schema(definition, broken) from None
+    except Unresolvable as error:
+        raise _not_a_schema(definition, error) from None
     problems = [problem for error in errors for problem in _problems_of(error)] or _call_problems(definition, data)
     if problems:
         raise _feedback(definition, list({problem.path: problem for problem in problems}.values()))
@@ -255,38 +255,36 @@ def _validate_by_schema(definition: FunctionDefinition, arguments: dict[str, Any
 
 
 def check_parameters(definition: FunctionDefinition) -> Any:
-    """The validator of given parameters. Raises `ConfigurationError` if these are not a JSON Schema."""
+    """Return the validator for given parameters. Raises `ConfigurationError` if these are not a JSON Schema."""
     from nbagent.core.json_schema import jsonschema, validator_of
 
     try:
         return validator_of(definition.parameters)
-    except (jsonschema.SchemaError, RecursionError) as broken:
-        raise _not_a_schema(definition, getattr(broken, "message", broken)) from None
+    except (jsonschema.SchemaError, RecursionError) as error:
+        raise _not_a_schema(definition, getattr(error, "message", error)) from None
 
 
 def _not_a_schema(definition: FunctionDefinition, reason: object) -> ConfigurationError:
-    return ConfigurationError(
-        f"the parameters of tool {definition.name!r} are not a JSON Schema: {reason}. Correct them."
-    )
+    return ConfigurationError(f"tool {definition.name!r}: parameters are not a JSON Schema: {reason}. Correct them.")
 
 
-def _is_mended(data: dict[str, Any], error: Any, validator: Any) -> bool:
-    """Whether the value, or one inside it that a union's branch rejects, could be repaired."""
+def _is_error_repaired(data: dict[str, Any], error: Any, validator: Any) -> bool:
+    """Try to repair the value, or one inside it that a branch of a union rejects. Returns whether that worked."""
     kinds = _kinds(error)
     if _is_repaired(data, error.absolute_path, lambda value: any(validator.is_type(value, kind) for kind in kinds)):
         return True
-    return any(_is_mended(data, inner, validator) for inner in error.context or ())
+    return any(_is_error_repaired(data, inner, validator) for inner in error.context or ())
 
 
 def _kinds(error: Any) -> list[str]:
-    """The expected JSON types, if the error is about the type."""
+    """The expected JSON types of a type error, else none."""
     if error.validator == "type":
         return [error.validator_value] if isinstance(error.validator_value, str) else list(error.validator_value)
     return [kind for inner in error.context or () if inner.instance is error.instance for kind in _kinds(inner)]
 
 
 def _problems_of(error: Any) -> list[ArgumentProblem]:
-    """One error of jsonschema as problems."""
+    """One of jsonschema's errors as problems."""
     steps, value = list(error.absolute_path), error.instance
     if error.validator == "required":
         missing = [name for name in error.validator_value if name not in value]
@@ -300,7 +298,7 @@ def _problems_of(error: Any) -> list[ArgumentProblem]:
 
 
 def _call_problems(definition: FunctionDefinition, arguments: dict[str, Any]) -> list[ArgumentProblem]:
-    """Arguments that the given parameters allow but the function rejects, such as a field missing in `required`."""
+    """Problems of arguments that fit the given parameters but not the function: `required` may lack a field."""
     from nbagent.functions.schema.function_schema import schema_of
 
     schema = schema_of(definition.func)

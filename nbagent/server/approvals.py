@@ -11,7 +11,7 @@ from nbagent.core.current import current
 from nbagent.core.events import Approval
 from nbagent.core.messages import FunctionCall, new_id
 from nbagent.errors import ToolDeniedError
-from nbagent.functions.asking import Question
+from nbagent.functions.elicitation import Question
 from nbagent.functions.registry import FunctionDefinition
 from nbagent.server.conversations.store import ConversationStore, Decision, WaitingCall
 from nbagent.server.hosted_run import HostedRun

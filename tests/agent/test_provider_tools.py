@@ -268,10 +268,10 @@ def test_wrong_input(make, message):
         make()
 
 
-def test_a_model_that_calls_it_like_a_function_reads_why_not():
+def test_calling_it_like_a_function_is_an_error():
     agent = Agent(ScriptedProvider([FunctionCall("web_search", {}), "Oh."]), tools=["web_search"])
     result = agent.chat_sync("Search")
-    assert "the provider runs itself" in result.function_calls[0]["result"]
+    assert "is run by the provider" in result.function_calls[0]["result"]
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ async def test_a_tool_without_a_free_thread_reports_it():
     said = [call["result"] for call in (await agent.chat("go")).function_calls]
     gate.set()
     assert "until it ends. @tool(timeout=60)" in said[0]
-    assert "It did not begin, because 1 others run; NBAGENT_TOOL_THREADS" in said[1]
+    assert "It did not start, because 1 others are running. Raise NBAGENT_TOOL_THREADS" in said[1]
 
 
 @pytest.mark.usefixtures("_one_thread")

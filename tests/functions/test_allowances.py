@@ -1,4 +1,4 @@
-"""A yes for the rest of the session: for a tool, or for one call of it."""
+"""Approvals for the rest of the session: for a tool, or for calls with the same arguments."""
 
 import pytest
 from support.tool_runs import executor_of, run
@@ -22,14 +22,14 @@ def allowing(questions, answer=Allow.TOOL):
 
     def approve(call, definition):
         questions.append(call.arguments["rows"])
-        call.arguments["rows"] = 99  # a copy: what is allowed is what was asked
+        call.arguments["rows"] = 99  # a copy, so the allowance is for the original
         return answer
 
     return approve
 
 
 @pytest.mark.parametrize(("allow", "asked"), [(Allow.TOOL, [1]), (Allow.CALL, [1, 2]), (True, [1, 1, 2, 2])])
-async def test_what_was_allowed_is_not_asked_about_again(allow, asked):
+async def test_allowed_calls_are_not_asked_about_again(allow, asked):
     questions, runs = [], []
     executor = executor_of(wiper(runs), options=OPTIONS, approver=allowing(questions, allow))
     outcomes = [await run(executor, "wipe", rows=rows) for rows in (1, 1, 2, 2)]
@@ -39,7 +39,7 @@ async def test_what_was_allowed_is_not_asked_about_again(allow, asked):
     assert [outcome.approval for outcome in outcomes] == later.get(allow, ["approved"] * 4)
 
 
-async def test_another_function_of_that_name_is_asked_about():
+async def test_another_function_with_the_same_name_needs_approval():
     questions = []
     executor = executor_of(wiper([]), options=OPTIONS, approver=allowing(questions))
     await run(executor, "wipe", rows=1)
@@ -48,7 +48,7 @@ async def test_another_function_of_that_name_is_asked_about():
     assert questions == [1, 2]
 
 
-async def test_approve_all_asks_all_the_same_and_forks_share_what_was_allowed():
+async def test_approve_all_still_asks_and_forks_share_allowances():
     questions, call = [], FunctionCall("wipe", {"rows": 1}, "c")
     agent = Agent(ScriptedProvider([call, "Done."] * 4), tools=[wiper([])], approve=allowing(questions))
     await agent.chat("x")
@@ -57,7 +57,7 @@ async def test_approve_all_asks_all_the_same_and_forks_share_what_was_allowed():
     assert questions == [1, 1]
 
 
-async def test_what_was_allowed_is_described_and_taken_back():
+async def test_allowances_are_described_and_revoked():
     answers = [Allow.CALL, Allow.CALL, Allow.TOOL, False]
     executor = executor_of(wiper([]), options=OPTIONS, approver=lambda call, definition: answers.pop(0))
     func, described = executor.registry.get_function("wipe").func, []
@@ -65,6 +65,6 @@ async def test_what_was_allowed_is_described_and_taken_back():
         await run(executor, "wipe", rows=rows)
         described.append(executor.allowances.describe(func))
     assert described == ["1 call allowed", "2 calls allowed", "allowed"]
-    executor.allowances.take_back(func)
+    executor.allowances.revoke(func)
     assert executor.allowances.describe(func) == ""
     assert (await run(executor, "wipe", rows=1)).denied

@@ -1,4 +1,4 @@
-"""Discovery: which functions of objects, classes and modules become tools."""
+"""Discovery: functions of objects, classes and modules as tools."""
 
 import types
 

@@ -1,4 +1,4 @@
-"""The executor runs callables of every kind; their values and their errors."""
+"""The executor runs callables of every kind and handles their values and errors."""
 
 import asyncio
 import functools
@@ -134,7 +134,7 @@ async def test_an_exception_becomes_an_error_result():
     [SystemExit(3), StopIteration(5), TimeoutError("mine"), asyncio.CancelledError(), GeneratorExit()],
     ids=repr,
 )
-async def test_unusual_exceptions_end_only_the_tool(error):
+async def test_unusual_exceptions_do_not_end_the_run(error):
     def tool():
         raise error
 

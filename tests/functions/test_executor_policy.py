@@ -51,7 +51,7 @@ async def test_the_cache(monkeypatch):
     assert calls == [1, 2, 3, 3, 1, "new"]
 
 
-async def test_what_depends_on_who_asks_is_not_cached():
+async def test_tools_with_a_run_context_are_not_cached():
     def orders(ctx: RunContext) -> str:
         return f"orders of {ctx.deps}"
 
@@ -130,7 +130,7 @@ async def async_policy(count):
         (lambda key, count: count / 0, 2),
     ],
 )
-async def test_an_approve_function_decides_from_the_arguments_whether_to_ask(policy, asked):
+async def test_a_function_decides_whether_to_ask(policy, asked):
     questions = []
     executor = executor_of(delete, options={"approve": policy}, approver=lambda call, _: questions.append(call) or True)
     for number in (1, 2):
@@ -175,7 +175,7 @@ async def test_hooks():
     ]
 
 
-# -- what is approved is what runs ------------------------------------------------------------------------------------
+# -- the approved arguments run ----------------------------------------------------------------------------------------
 
 
 def approving(asked):
@@ -183,7 +183,7 @@ def approving(asked):
     return lambda call, _: asked.append(call) or True
 
 
-async def test_the_question_shows_the_arguments_after_validation():
+async def test_the_approver_gets_the_validated_arguments():
     asked = []
 
     def pay(amount: int, day: dt.date, tip: float = 0) -> str:
@@ -200,7 +200,7 @@ async def test_the_question_shows_the_arguments_after_validation():
 
 
 @pytest.mark.parametrize(("approve", "runs"), [(True, 1), (False, 3)])
-async def test_a_yes_is_for_one_execution(approve, runs, monkeypatch):
+async def test_an_approval_is_for_one_execution(approve, runs, monkeypatch):
     monkeypatch.setattr("nbagent.functions.executor.RETRY_DELAY_S", 0)
     done = []
 
@@ -213,7 +213,7 @@ async def test_a_yes_is_for_one_execution(approve, runs, monkeypatch):
     assert len(done) == runs
 
 
-async def test_approve_all_covers_the_agents_that_a_tool_asks():
+async def test_approve_all_covers_agents_that_a_tool_calls():
     asked = []
 
     def ask() -> str:

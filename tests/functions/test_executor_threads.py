@@ -1,4 +1,4 @@
-"""Where tools run and for how long: threads, time limits, cancellation, the main thread."""
+"""Threads, time limits, cancellation and the main thread."""
 
 import asyncio
 import subprocess
@@ -27,7 +27,7 @@ async def test_the_time_limit_of_a_sync_tool(where, caplog):
     settings = {"timeout": 0.05} if where == "executor" else {"options": {"timeout": 0.05}}
     task = asyncio.create_task(run(executor_of(slow, **settings), "slow"))
     await asyncio.sleep(0)
-    assert started.wait(30)  # blocks this loop, so that the call starts before the limit is over
+    assert started.wait(30)  # blocks this loop, so the call starts within the limit
     try:
         outcome = await task
     finally:
@@ -51,7 +51,7 @@ async def test_the_time_limit_of_an_async_tool():
     assert outcome.content == (
         "Error: slow did not return within 0.05 s. @tool(timeout=60) or Limits(tool_seconds=60) gives it more time."
     )
-    assert begun == ended == [True]  # it was not tried again
+    assert begun == ended == [True]  # it was not retried
 
 
 @pytest.fixture

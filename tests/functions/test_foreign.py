@@ -1,4 +1,4 @@
-"""Tools written for LangChain, the OpenAI Agents SDK and Pydantic AI, by the real packages, in runs of an agent."""
+"""Tools for LangChain, the OpenAI Agents SDK and Pydantic AI, created with the real packages, in an agent's runs."""
 
 import importlib
 
@@ -26,7 +26,7 @@ async def called(tool, **arguments):
 # -- LangChain --------------------------------------------------------------------------------------------------------
 
 
-async def test_a_langchain_tool_is_a_tool(foreign):
+async def test_a_langchain_tool(foreign):
     call, offered, _ = await called(from_langchain(foreign.forecast), city="Rome")
     assert call["result"] == '{"city": "Rome", "days": 1, "thread": false}'
     assert offered["description"] == "Tell the weather."
@@ -36,13 +36,13 @@ async def test_a_langchain_tool_is_a_tool(foreign):
     assert list(agent.trace.tool_calls["args_valid"]) == [False]
 
 
-async def test_an_async_one_runs_on_the_loop_and_the_model_does_not_see_what_is_injected(foreign):
+async def test_an_async_langchain_tool_with_injected_arguments(foreign):
     call, offered, _ = await called(from_langchain(foreign.aforecast), city="Rome")
     assert call["result"] == "Rome s True"
     assert list(offered["parameters"]["properties"]) == ["city"]
 
 
-async def test_a_subclass_and_what_it_raises(foreign):
+async def test_a_subclass_of_base_tool_and_its_errors(foreign):
     call, _, _ = await called(foreign.Reversed(), text="abc")
     assert call["result"] == "cba"
     call, _, _ = await called(foreign.Reversed(), text="")
@@ -52,7 +52,7 @@ async def test_a_subclass_and_what_it_raises(foreign):
     assert call["result"] == "nothing to reverse"
 
 
-async def test_options_are_those_of_tool(foreign):
+async def test_options(foreign):
     asked = []
     agent = Agent(
         ScriptedProvider([FunctionCall("forecast", {"city": "Rome"}), "done"]),
@@ -69,7 +69,7 @@ async def test_options_are_those_of_tool(foreign):
 # -- the OpenAI Agents SDK --------------------------------------------------------------------------------------------
 
 
-async def test_a_function_tool_is_a_tool(foreign):
+async def test_an_openai_function_tool(foreign):
     call, offered, agent = await called(
         from_openai_agents(foreign.book, context={"user": "ada"}), city="Rome", nights=1
     )
@@ -82,7 +82,7 @@ async def test_a_function_tool_is_a_tool(foreign):
     assert from_openai_agents(foreign.book, approve=False).approve is False
 
 
-async def test_what_a_function_tool_raises_is_an_error(foreign):
+async def test_errors_of_an_openai_function_tool(foreign):
     call, _, _ = await called(foreign.fail, x=3)
     assert call["is_error"]
     assert "LookupError: no 3" in call["result"]
@@ -91,7 +91,7 @@ async def test_what_a_function_tool_raises_is_an_error(foreign):
 # -- Pydantic AI ------------------------------------------------------------------------------------------------------
 
 
-async def test_a_pydantic_ai_tool_is_a_tool(foreign):
+async def test_a_pydantic_ai_tool(foreign):
     made = from_pydantic_ai(foreign.pydantic_roll, deps={"name": "ada"})
     assert (made.approve, made.timeout, made.parallel) == (True, 4, False)
     call, offered, _ = await called(made, sides=6)

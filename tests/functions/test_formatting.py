@@ -1,4 +1,4 @@
-"""How results and errors are written for the model."""
+"""Formatting results and errors for the model."""
 
 import base64
 import datetime as dt
@@ -69,7 +69,7 @@ def test_values(value, text):
     assert format_result(value) == text
 
 
-def test_a_frame_is_its_shape_dtypes_and_head():
+def test_a_frame_becomes_its_shape_dtypes_and_head():
     frame = pd.DataFrame({"species": ["Adelie", "Gentoo"] * 20, "mass": range(40)})
     assert format_result(frame) == (
         "DataFrame: 40 rows x 2 columns\n"
@@ -115,7 +115,7 @@ def test_figures_axes_and_images_become_image_parts():
     assert image.size == (4000, 1000)
 
 
-def test_images_in_a_list_keep_their_place_and_in_a_dict_their_number():
+def test_images_in_lists_and_dicts():
     plot, photo = figure(1, 1), PIL.Image.new("RGB", (5, 4))
     assert [part["type"] for part in format_result(["Here:", plot, {"n": 1}])] == ["text", "image", "text"]
     text, *images = format_result({"plot": plot, "n": 3, "photo": photo})
@@ -159,7 +159,7 @@ def test_truncation_leaves_images_whole():
     assert len(parts[0]["text"]) <= 1000
 
 
-def test_an_error_names_no_file_and_no_line_of_the_users():
+def test_an_error_shows_no_files_or_lines_of_the_user():
     for code in ("1 / 0", "import json; json.loads('{')", "eval('secret =')"):
         with pytest.raises(Exception) as raised:  # noqa: PT011  each has its own type
             exec(compile(code, "/home/ada/secret_plans.py", "exec"))

@@ -1,4 +1,4 @@
-"""Results and arguments of any size are shown, sent and traced in bounded memory, in time that grows with them."""
+"""Results and arguments of any size need bounded memory, and time proportional to their size."""
 
 import tracemalloc
 
@@ -51,12 +51,12 @@ async def use(value):
 @pytest.mark.full
 @pytest.mark.parametrize("name", LARGE)
 async def test_the_memory_for_a_large_result(name):
-    await use(LARGE[name](1))  # loads what it needs
+    await use(LARGE[name](1))  # loads its modules
     value = LARGE[name](30_000_000)
     tracemalloc.start()
     try:
         await use(value)
-        # both are too large for the trace's memory; pickle copies an array or a text once to write it to the file
+        # both exceed the trace's memory; pickle copies an array or a text once to write it to the file
         kept = {"array": 8, "texts in a list": 1}.get(name, 0) * 30_000_000
         assert tracemalloc.get_traced_memory()[1] < 13_000_000 + 1.2 * kept
     finally:

@@ -78,7 +78,7 @@ def test_the_latest_tool_replaces_an_earlier_one(cell):
 
 
 @pytest.mark.parametrize("gone", ["del f", "f = 5", "import shutil; f = shutil.rmtree", "f = print"])
-def test_a_name_that_no_longer_holds_the_function_is_not_offered(cell, gone):
+def test_a_name_that_no_longer_refers_to_the_function_is_not_offered(cell, gone):
     cell("@tool(approve=True)\ndef f(): 'Old.'")
     assert live.names() == ["f"]
     cell(gone)
@@ -108,7 +108,7 @@ class Counter:
         return self.n
 
 
-async def test_functions_that_no_namespace_holds_stay_tools():
+async def test_functions_without_a_variable_stay_tools():
     def inner():
         return counter
 
@@ -125,7 +125,7 @@ async def test_functions_that_no_namespace_holds_stay_tools():
 
 
 @pytest.mark.parametrize("nameless", [lambda: 1, functools.partial(len, [])])
-def test_a_function_without_a_name_needs_one(nameless):
+def test_a_function_without_a_name_is_refused(nameless):
     with pytest.raises(ConfigurationError, match=r"Pass name=\.\.\."):
         tool(nameless)
 

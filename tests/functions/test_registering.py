@@ -1,4 +1,4 @@
-"""What can't be described to a model is an error when it is registered, which names it and says what to do."""
+"""Registering a function that can't be described to a model is an error that says what to do."""
 
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -42,7 +42,7 @@ def test_a_parameter_without_a_json_form(annotation):
         with pytest.raises(ConfigurationError, match=r"tool 'plot': parameter 'data'.*default.*SkipJsonSchema.*RunCon"):
             register()
     assert "plot" not in registry
-    registry.register("plot", "", function, {"properties": {"title": {"type": "string"}}})  # then nothing is described
+    registry.register("plot", "", function, {"properties": {"title": {"type": "string"}}})
 
 
 def test_any_number_of_positional_arguments():
@@ -51,7 +51,7 @@ def test_any_number_of_positional_arguments():
             FunctionRegistry().register("total", "", lambda *items: sum(items), parameters)
 
 
-async def test_a_default_leaves_the_parameter_out():
+async def test_a_parameter_with_a_default_is_omitted():
     def size(title: str, data: pd.DataFrame = pd.DataFrame({"a": [1, 2]})) -> int:  # noqa: B008
         return len(data)
 
@@ -60,7 +60,7 @@ async def test_a_default_leaves_the_parameter_out():
     assert not (await run(executor_of(size), "size", title="x", data=[])).args_valid
 
 
-async def test_a_hidden_type_leaves_it_to_a_validator():
+async def test_skip_json_schema_leaves_the_type_to_a_validator():
     frames = {"penguins": pd.DataFrame({"a": [1, 2, 3]})}
 
     def size(data) -> int:
@@ -70,9 +70,9 @@ async def test_a_hidden_type_leaves_it_to_a_validator():
     assert (await run(executor_of(size), "size", data="penguins")).value == 3
 
 
-def test_two_tools_of_one_name():
+def test_two_tools_with_the_same_name():
     one, two = Custom(), Custom()
-    with pytest.raises(ConfigurationError, match=r"two of them are called 'price'.*prefix"):
+    with pytest.raises(ConfigurationError, match=r"two are called 'price'.*prefix"):
         Agent("local", tools=[one.price, two.price])
     assert as_registry([one.price, one.price]).names() == ["price"]
 

@@ -1,4 +1,4 @@
-"""The registry: what it offers, what it refuses, and views of it."""
+"""The registry: lookups, invalid definitions and views."""
 
 import math
 
@@ -34,10 +34,10 @@ def test_looking_up(registry):
     assert "nothing" not in registry
     assert len(registry) == 2
     assert repr(registry) == "FunctionRegistry(2 functions: add, get_weather)"
-    assert FunctionRegistry()  # an empty registry that was passed is not a missing one
+    assert FunctionRegistry()  # an empty registry is true, unlike a missing one
 
 
-def test_given_parameters_are_offered_as_they_are():
+def test_given_parameters_are_offered_unchanged():
     registry = FunctionRegistry()
     parameters = {"type": "object", "properties": {"a": {"type": "integer", "title": "X"}}, "$comment": "kept"}
     registry.register("f", "", add, parameters)

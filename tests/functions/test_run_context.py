@@ -1,4 +1,4 @@
-"""What a tool may know of its run, and what it may tell: `RunContext`."""
+"""`RunContext`: what a tool knows about its run, and what it can report."""
 
 from support.tool_runs import executor_of, run
 
@@ -14,7 +14,7 @@ def note(text: str, context: RunContext | None = None) -> str:
 seen: list[RunContext] = []
 
 
-async def test_a_tool_knows_its_run_and_the_model_is_not_told():
+async def test_a_tool_knows_its_run_and_the_model_does_not():
     seen.clear()
     agent = Agent(ScriptedProvider([FunctionCall("note", {"text": "a"}), "done"]), tools=[note])
     (offered,) = agent.function_registry.list_functions()
@@ -26,7 +26,7 @@ async def test_a_tool_knows_its_run_and_the_model_is_not_told():
     assert (context.tool_call_id, context.tool_name) == (row["tool_call_id"], "note")
     assert (context.step, context.attempt) == (1, 1)
     assert (context.source, context.agent_name, context.cell_id) == ("script", "writer", "c7")
-    # a model can't send it, and outside of a run it is empty
+    # a model can't send it, and it is empty outside a run
     assert not (await run(executor_of(note), "note", text="a", context={"run_id": "x"})).args_valid
     assert (await run(executor_of(note), "note", text="a")).content == "None: a"
 
@@ -47,7 +47,7 @@ def orders(customer: str, context: RunContext) -> str:
     return f"3 of {customer}"
 
 
-async def test_a_tool_gets_what_the_question_brings_and_nobody_else_does(tmp_path):
+async def test_a_tool_gets_the_deps_of_its_run_and_nothing_else_shows_them(tmp_path):
     seen.clear()
     database = Database()
     agent = Agent(ScriptedProvider([FunctionCall("orders", {"customer": "Ada"}), "done"]), tools=[orders])
@@ -58,13 +58,13 @@ async def test_a_tool_gets_what_the_question_brings_and_nobody_else_does(tmp_pat
     assert context.agent is agent
     agent.trace.save(tmp_path / "trace.jsonl")
     agent.save(tmp_path / "agent.json")
-    told = [repr(context), repr(events), repr(stream), repr(agent), str(agent.conversation_history)]
-    told += [str(request) for request in agent.provider.requests]
-    told += [agent.trace.events.to_string(), *(path.read_text() for path in tmp_path.iterdir())]
-    assert not [text for text in told if "pw-1234" in text]
+    texts = [repr(context), repr(events), repr(stream), repr(agent), str(agent.conversation_history)]
+    texts += [str(request) for request in agent.provider.requests]
+    texts += [agent.trace.events.to_string(), *(path.read_text() for path in tmp_path.iterdir())]
+    assert not [text for text in texts if "pw-1234" in text]
 
 
-async def test_questions_without_their_own_get_those_of_the_agent_and_tools_pass_theirs_on():
+async def test_deps_of_the_agent_and_of_tools():
     seen.clear()
     inner = Agent(ScriptedProvider([FunctionCall("orders", {"customer": "Bo"}), "done"]), tools=[orders])
 

@@ -1,4 +1,4 @@
-"""`agent.use(toolset)`: tools that come together, beside the agent's own, in real runs."""
+"""`agent.use(toolset)`: a group of tools in addition to the agent's own, in real runs."""
 
 import asyncio
 
@@ -38,10 +38,10 @@ def agent_with(*turns, **options):
     return Agent(ScriptedProvider(list(turns)), tools=[own], system_prompt="Be brief.", **options)
 
 
-async def test_its_tools_are_prepared_offered_called_and_traced():
+async def test_tools_are_prepared_offered_called_and_traced():
     clock = Clock()
     agent = agent_with([FunctionCall("now", {}), FunctionCall("own", {})], "done", "and").use(clock, Clock("own"))
-    result = await agent.chat("When?", tools=["now", "own"])  # may be named before they were prepared
+    result = await agent.chat("When?", tools=["now", "own"])  # named before they are prepared
     assert [(call["name"], call["result"]) for call in result.function_calls] == [("now", "12:00"), ("own", "mine")]
     assert list(agent.trace.tool_calls["source"]) == ["clock", ""]
     assert agent.function_registry.names() == ["own", "now"]  # the agent's own win
@@ -68,7 +68,7 @@ class Counter(Toolset):
         return f"Counted {self.count} so far." if self.count else ""
 
 
-async def test_a_reminder_is_the_last_of_each_request_and_is_never_kept(tmp_path):
+async def test_a_reminder_ends_each_request_and_is_not_stored(tmp_path):
     agent = agent_with([FunctionCall("count")], "done", "again", "no tool").use(Counter())
     await agent.chat("Count.")
     assert "Counted 1 so far." in agent.chat_stream("Once more?").preview().messages[-1].text
@@ -84,7 +84,7 @@ async def test_a_reminder_is_the_last_of_each_request_and_is_never_kept(tmp_path
     assert not [text for text in kept if "so far" in text]
 
 
-async def test_a_run_without_its_tools_is_told_nothing_of_them():
+async def test_a_run_without_the_tools_has_no_instructions_for_them():
     agent = agent_with("hello", "again", "once more").use(Clock())
     assert "now is UTC." in agent.chat_stream("Hi").preview().messages[0].text
     await agent.chat("Hi", tools=["own"])
@@ -94,7 +94,7 @@ async def test_a_run_without_its_tools_is_told_nothing_of_them():
     assert [messages[0].text for messages, _ in agent.provider.requests] == ["Be brief."] * 3
 
 
-async def test_forks_use_it_and_do_not_add_to_their_parents():
+async def test_forks_use_the_toolset_and_do_not_add_to_their_parents():
     agent = agent_with([FunctionCall("now", {})], "done").use(Clock())
     fork = agent.fork().use(Clock("later"))
     await fork.chat("When?")
@@ -102,7 +102,7 @@ async def test_forks_use_it_and_do_not_add_to_their_parents():
     assert agent.function_registry.names() == ["own", "now"]
 
 
-async def test_closing_the_agent_closes_it_and_the_next_run_prepares_it_again():
+async def test_closing_the_agent_closes_the_toolset_until_the_next_run():
     clock = Clock()
     agent = agent_with("a", [FunctionCall("now", {})], "b").use(clock)
     await agent.chat("1")

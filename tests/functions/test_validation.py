@@ -1,4 +1,4 @@
-"""A model's arguments: accepted, repaired, or answered with feedback that says how to correct them."""
+"""A model's arguments: accepted, repaired, or rejected with feedback on how to correct them."""
 
 import datetime as dt
 import enum
@@ -242,7 +242,7 @@ def test_given_parameters_refuse(schema, sent, path, wanted):
     assert wanted in line
 
 
-def test_what_given_parameters_allow_must_also_fit_the_function():
+def test_arguments_must_also_fit_the_function():
     definition = definition_of(file_search, {"type": "object"})
     assert errors(definition, {}) == ["arguments: missing a required argument: 'query'"]
     assert errors(definition, {"query": "x", "limits": 5}) == ["arguments: got an unexpected keyword argument 'limits'"]

@@ -148,7 +148,7 @@ def test_trust_covers_compiled_files(tmp_path):
     (folder / "helper.py").write_text("NAME = 'trusted'")
     host = SkillHost()
     host.trust()
-    assert [host.invoke_sync("average").data for _ in range(2)] == ["trusted"] * 2, "a call must not compile anything there"
+    assert [host.invoke_sync("average").data for _ in range(2)] == ["trusted"] * 2, "a call left compiled files"
     (folder / "__pycache__").mkdir()
     (folder / "__pycache__/helper.cpython-311.pyc").touch()
     assert "have changed since they were trusted" in host.invoke_sync("average").error

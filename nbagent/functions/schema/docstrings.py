@@ -11,18 +11,18 @@ from contextlib import suppress
 
 from docstring_parser import Docstring, ParseError, google, numpydoc, rest
 
-#: A role of Sphinx at the beginning of a line, such as :func:`load`.
+#: A Sphinx role at the start of a line, such as :func:`load`.
 _ROLE = re.compile(r"^:(?=\w+:`)", re.MULTILINE)
 
 
 def parse_docstring(text: str) -> tuple[str, dict[str, str]]:
-    """The description, and the descriptions of parameters by name. Text in none of the styles is all description."""
+    """Return the description, and parameters' descriptions by name. A text in no known style is all description."""
     found: list[Docstring] = []
-    below = f"\n{text}"  # the parsers would dedent the rest of a text whose first line is a section
-    without_roles = _ROLE.sub(r" \g<0>", below)  # they would be fields, which end the description
-    for parse, given in ((google.parse, below), (numpydoc.parse, below), (rest.parse, without_roles)):
+    text = f"\n{text}"  # if the first line is a section, the parsers would dedent the others
+    without_roles = _ROLE.sub(r" \g<0>", text)  # a role would be a field and end the description
+    for parse, source in ((google.parse, text), (numpydoc.parse, text), (rest.parse, without_roles)):
         with suppress(ParseError):
-            found.append(parse(given))
+            found.append(parse(source))
     best = max(found, key=lambda parsed: len(parsed.meta), default=Docstring())
     description = best.description or ("" if best.meta else text)
     parameters = {

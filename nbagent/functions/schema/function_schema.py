@@ -1,8 +1,8 @@
-"""Builds a function's tool schema: the model's description, and the pydantic adapter that checks a model's arguments.
+"""Builds a function's schema: the description for the model, and the pydantic adapter that checks its arguments.
 
 Importing this module loads pydantic, so it is imported when the first schema is needed.
 
-Schemas are cached and follow changes of their function. An entry is compared with the function's code, defaults,
+Schemas are cached until their function changes. A cached schema is compared with the function's code, defaults,
 docstring and annotations, and with the objects that its annotations name. So a schema is rebuilt after the function or
 one of its types is redefined in any cell, and after `%autoreload` patches the function.
 """
@@ -46,11 +46,11 @@ logger = logging.getLogger("nbagent")
 
 @dataclass(frozen=True, slots=True)
 class FunctionSchema:
-    """Description, JSON Schema and pydantic adapter of a function's parameters.
+    """A function's description, and the JSON Schema and pydantic adapter for its parameters.
 
-    `adapter` validates arguments by name, and fills in the `defaults` of parameters that were not sent. `positional`
-    names the positional-only parameters. `run_contexts` names those that get a `RunContext`. `problems` lists
-    parameters that can't be described to a model; they accept anything.
+    `adapter` validates arguments by name, and adds the `defaults` of missing ones. `positional` lists the
+    positional-only parameters, `run_contexts` those that get a `RunContext`, and `problems` those that can't be
+    described to a model; they accept anything.
     """
 
     description: str
@@ -62,7 +62,7 @@ class FunctionSchema:
     problems: tuple[str, ...]
 
     def arguments_of(self, validated: dict[str, Any], sent: Mapping[str, Any]) -> dict[str, Any]:
-        """The result of `adapter`, without missing arguments that equal the function's own default."""
+        """The result of `adapter`, without defaults that the function has itself."""
         return {
             name: value
             for name, value in validated.items()
@@ -72,19 +72,19 @@ class FunctionSchema:
 
 # -- the cache --------------------------------------------------------------------------------------------------------
 
-#: By function: the names in its annotations, all sources of the schema, and the schema.
+#: By function: the names in its annotations, the fingerprint, and the schema.
 _CACHE: WeakKeyDictionary[Any, tuple[tuple[str, ...], tuple[Any, ...], FunctionSchema]] = WeakKeyDictionary()
 
 
 def schema_of(func: Callable[..., Any]) -> FunctionSchema:
-    """The schema of any callable. Never raises: registering a function checks `problems`.
+    """Return the schema of any callable. Never raises; registering a function checks `problems`.
 
     >>> def area(width: float, height: float = 1.0): "Area of a rectangle."
     >>> schema_of(area).parameters["required"]
     ['width']
     """
     target = underlying(func)
-    with suppress(TypeError):  # a callable that has no hash or no weak references: its schema is built each time
+    with suppress(TypeError):  # a callable without a hash or weak references: its schema is built each time
         if (entry := _CACHE.get(func)) is not None:
             now = _fingerprint(target, entry[0])
             if len(now) == len(entry[1]) and all(map(operator.is_, now, entry[1])):
@@ -97,7 +97,7 @@ def _rebuild(func: Callable[..., Any], target: Any) -> FunctionSchema:
     annotations = {**annotations_of(target), **patched} if hasattr(target, "__code__") else {}
     found = (name for annotation in annotations.values() for name in _names(annotation, target.__globals__))
     names = tuple(dict.fromkeys(found))
-    # taken before building: a change in between makes the entry stale, not wrong
+    # taken before building, so a change in between makes the entry stale, not wrong
     fingerprint = _fingerprint(target, names)
     schema, is_resolved = _build(func, target, patched)
     with suppress(TypeError):
@@ -108,7 +108,7 @@ def _rebuild(func: Callable[..., Any], target: Any) -> FunctionSchema:
 
 
 def _fingerprint(target: Any, names: tuple[str, ...]) -> tuple[Any, ...]:
-    """All sources of a schema, for comparison by identity."""
+    """Everything that a schema depends on, for comparison by identity."""
     if not hasattr(target, "__code__"):
         return ()
     annotations = annotations_of(target)
@@ -121,14 +121,12 @@ def _fingerprint(target: Any, names: tuple[str, ...]) -> tuple[Any, ...]:
 
 
 class UntitledJsonSchema(GenerateJsonSchema):
-    """Pydantic's generator without titles, without its warnings about defaults that are not JSON, and without
-    classes.
-    """
+    """Pydantic's generator without titles and warnings about defaults that are not JSON. It rejects classes."""
 
     ignored_warning_kinds: set[Any] = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012  as pydantic declares it
 
     def field_title_should_be_set(self, schema: Any) -> bool:
-        """Whether a field gets a title: never, since its name says the same."""
+        """Return False: a field's title would only repeat its name."""
         return False
 
     def is_subclass_schema(self, schema: Any) -> JsonSchemaValue:
@@ -137,9 +135,9 @@ class UntitledJsonSchema(GenerateJsonSchema):
 
 
 def _build(func: Callable[..., Any], target: Any, patched: Mapping[str, Any]) -> tuple[FunctionSchema, bool]:
-    """The schema of `func`, whose underlying plain function is `target`, and whether all its types were found.
+    """Return the schema of `func`, and whether all its types were found.
 
-    `patched` annotations replace its own.
+    `target` is the plain function behind it. `patched` annotations replace its own.
     """
     description, texts = parse_docstring(docstring_of(func))
     try:
@@ -202,13 +200,13 @@ def _is_required(parameter: Parameter) -> bool:
 
 
 def _as_keyword(parameter: Parameter, annotation: Any, text: str | None) -> Parameter:
-    """The parameter, described by the last text in `Annotated[T, "…"]` or `Annotated[T, Doc("…")]`, or by `text`."""
+    """The parameter, described by the last text in `Annotated[T, "…"]` or `Annotated[T, Doc("…")]`, else by `text`."""
     inner, *metadata = typing.get_args(annotation) if _is_annotated(annotation) else (annotation,)
     if parameter.default is None and inner is not Any:  # `limit: int = None` means `int | None`
         inner = inner | None
     for item in metadata:
-        said = getattr(item, "documentation", item)
-        text = said if isinstance(said, str) else text
+        documentation = getattr(item, "documentation", item)
+        text = documentation if isinstance(documentation, str) else text
     if text:
         metadata.insert(0, Field(description=text))
     kind = parameter.kind if parameter.kind is Parameter.VAR_KEYWORD else Parameter.KEYWORD_ONLY
@@ -219,12 +217,12 @@ def _as_keyword(parameter: Parameter, annotation: Any, text: str | None) -> Para
 
 
 def _type_of(parameter: Parameter, target: Any) -> tuple[Any, str, bool]:
-    """A parameter's type, the reason if it can't be described to a model, and whether it was found."""
+    """Return a parameter's type, the reason if it can't be described to a model, and whether it was found."""
     text = inspect.formatannotation(parameter.annotation)
     problem = f"parameter {parameter.name!r} can't be described: {text}"
     try:
         annotation = _resolved(parameter.annotation, target)
-    except Exception:  # evaluating an annotation runs the user's code
+    except Exception:  # evaluating an annotation runs the user's code, which may raise anything
         logger.debug("parameter %s of %s takes anything", parameter.name, target, exc_info=True)
         return Any, f"{problem} can't be found where the function is defined", False
     try:
@@ -263,7 +261,7 @@ def _is_annotated(annotation: Any) -> bool:
 
 
 def _names(annotation: Any, namespace: Mapping[str, Any]) -> Iterator[str]:
-    """The global names in an annotation whose meaning can change: those in strings, and types of the same namespace."""
+    """The names in an annotation whose meaning can change: names in strings, and types of the same namespace."""
     text = annotation.__forward_arg__ if isinstance(annotation, ForwardRef) else annotation
     if isinstance(text, str):
         with suppress(SyntaxError):
@@ -276,47 +274,47 @@ def _names(annotation: Any, namespace: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _is_defined_in(annotation: Any, namespace: Mapping[str, Any]) -> bool:
-    """Whether it is a type that was defined at the top level of the module, script or notebook of this namespace."""
+    """Whether it is a type defined at the top level of the module, script or notebook with this namespace."""
     is_type = isinstance(annotation, type) and not typing.get_args(annotation)
     return is_type and annotation.__module__ == namespace.get("__name__") and annotation.__qualname__.isidentifier()
 
 
-class _OfTyping(typing.TypedDict):
-    """The form of a type that pydantic needs before Python 3.12."""
+class _TypedDict(typing.TypedDict):
+    """An example of `typing`'s kind of TypedDict, which pydantic rejects before Python 3.12."""
 
 
-def _as_of_typing_extensions(annotation: Any, namespace: Mapping[str, Any]) -> Any:
-    """A `TypedDict` of `typing` as one of `typing_extensions`."""
+def _with_typing_extensions(annotation: Any, namespace: Mapping[str, Any]) -> Any:
+    """Convert a `TypedDict` of `typing` to one of `typing_extensions`."""
     fields: dict[str, Any] = {}
     for name, hint in typing.get_type_hints(annotation, include_extras=True).items():
         is_marked = typing.get_origin(hint) in (typing.Required, typing.NotRequired)
         mark: Any = typing.Required if name in annotation.__required_keys__ else typing.NotRequired
         inner = _latest(hint, namespace)
         fields[name] = inner if is_marked else mark[inner]
-    make: Any = typing_extensions.TypedDict  # called, not subclassed: the fields are known only now
-    made = make(annotation.__name__, fields)
-    made.__doc__, made.__module__ = annotation.__doc__, annotation.__module__
-    return made
+    make: Any = typing_extensions.TypedDict  # called, since the fields are known only now
+    converted = make(annotation.__name__, fields)
+    converted.__doc__, converted.__module__ = annotation.__doc__, annotation.__module__
+    return converted
 
 
 def _latest(annotation: Any, namespace: Mapping[str, Any]) -> Any:
-    """The annotation with the current types of its names, and a list for any iterable.
+    """The annotation with the current types for its names, and a list for any iterable.
 
-    Another cell may have redefined a type. For an iterable, pydantic would make an iterator that it checks only later.
+    Another cell may have redefined a type. For an iterable, pydantic would create an iterator that it validates later.
     """
     if _is_defined_in(annotation, namespace):
-        now = namespace.get(annotation.__name__)
-        annotation = now if _is_defined_in(now, namespace) else annotation
+        latest = namespace.get(annotation.__name__)
+        annotation = latest if _is_defined_in(latest, namespace) else annotation
     inner, origin = typing.get_args(annotation), typing.get_origin(annotation)
     if annotation in (collections.abc.Iterable, collections.abc.Iterator):
         return list
-    if sys.version_info < (3, 12) and type(annotation) is type(_OfTyping):
-        return _as_of_typing_extensions(annotation, namespace)
+    if sys.version_info < (3, 12) and type(annotation) is type(_TypedDict):
+        return _with_typing_extensions(annotation, namespace)
     if not inner or origin is typing.Literal:
         return annotation
     if _is_annotated(annotation):
         return typing.Annotated[(_latest(inner[0], namespace), *inner[1:])]
-    changed = tuple(_latest(each, namespace) for each in inner)
+    changed = tuple(_latest(part, namespace) for part in inner)
     if origin in (collections.abc.Iterable, collections.abc.Iterator):
         return types.GenericAlias(list, changed)
     if all(new is old for new, old in zip(changed, inner, strict=True)):

@@ -1,4 +1,4 @@
-"""Reads a callable without calling it: the plain function behind it, its name, signature, annotations and docstring."""
+"""Inspects a callable without calling it: the plain function behind it, its signature, annotations and docstring."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def underlying(func: Any) -> Any:
-    """The plain function behind a method, a partial, a wrapper, a class or a callable object; else `func` itself.
+    """The plain function behind a method, a partial, a wrapper, a class or a callable object, else `func` itself.
 
     It has the code, the namespace and the docstring.
     """
@@ -49,7 +49,7 @@ def closure_of(func: Any) -> dict[str, Any]:
 
 
 def signature_of(func: Callable[..., Any]) -> inspect.Signature:
-    """The signature with unevaluated annotations. Raises ValueError or TypeError if there is none."""
+    """The signature, with unevaluated annotations. Raises ValueError or TypeError if there is none."""
     if sys.version_info >= (3, 14):
         import annotationlib
 
@@ -67,7 +67,7 @@ def annotations_of(function: Any) -> dict[str, Any]:
 
 
 def docstring_of(func: Callable[..., Any]) -> str:
-    """The docstring of the function behind `func`; for a class its own, not a base class's."""
+    """The docstring of the function behind `func`. For a class, its own docstring, not a base class's."""
     if isinstance(func, type):
         return inspect.cleandoc(vars(func).get("__doc__") or "")
     return inspect.getdoc(underlying(func)) or ""
@@ -84,21 +84,21 @@ def is_async(func: Any) -> bool:
 
 
 def patched_annotations(target: Any) -> dict[str, Any]:
-    """The annotations, as text, of a function that `%autoreload` patched in place; empty for any other.
+    """The annotations, as text, of a function that `%autoreload` patched in place. Empty for other functions.
 
     A parameter without an annotation has `inspect.Parameter.empty`.
     """
-    node = patched_definition(target) if hasattr(target, "__code__") else None
-    found = ast.walk(node.args) if node else ()
-    arguments = {each.arg: each.annotation for each in found if isinstance(each, ast.arg)}
+    definition = patched_definition(target) if hasattr(target, "__code__") else None
+    found = ast.walk(definition.args) if definition else ()
+    arguments = {node.arg: node.annotation for node in found if isinstance(node, ast.arg)}
     return {name: ast.unparse(kind) if kind else inspect.Parameter.empty for name, kind in arguments.items()}
 
 
 def patched_definition(target: Any) -> FunctionNode | None:
-    """The definition, in its file, of a function that `%autoreload` patched in place; None for any other.
+    """The definition, from its file, of a function that `%autoreload` patched in place. None for other functions.
 
-    IPython compiles only that function, so its lines count from 1 (from 2 in a class), and keeps the annotations that
-    it had before. A function that is really in the first lines of its file is also found, which is harmless.
+    IPython compiles only that function, so its lines are counted from 1 (from 2 in a class), and keeps its earlier
+    annotations. A function that is really in the first lines of its file is also found, which is harmless.
     """
     code: CodeType = target.__code__
     if code.co_firstlineno > 2 or not os.path.isfile(code.co_filename):

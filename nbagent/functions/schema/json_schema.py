@@ -1,4 +1,4 @@
-"""Makes an example value for a JSON Schema."""
+"""Reads JSON Schemas: an example value, and the types that a schema accepts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def example(schema: dict[str, Any], root: dict[str, Any], depth: int = 0) -> Any:
-    """A value of the schema's shape: its defaults, otherwise `<string>`, `<integer>`, `<string: date>`, …
+    """A value of the schema's shape: its defaults, else `<string>`, `<integer>`, `<string: date>`, …
 
     >>> schema = {"type": "object", "properties": {"query": {"type": "string"}, "limit": {"default": 20}}}
     >>> example(schema, schema)
@@ -38,7 +38,7 @@ def example(schema: dict[str, Any], root: dict[str, Any], depth: int = 0) -> Any
 
 
 def _resolved(schema: Any, root: dict[str, Any]) -> dict[str, Any]:
-    """The schema, or the definition that it refers to; `{}` for `true` and for a missing definition."""
+    """The schema, or the definition that it refers to. `{}` for `true` and for a missing definition."""
     seen = 0
     while isinstance(schema, dict) and isinstance(schema.get("$ref"), str) and seen < 20:
         target: Any = root
@@ -49,7 +49,7 @@ def _resolved(schema: Any, root: dict[str, Any]) -> dict[str, Any]:
 
 
 def kinds(schema: Any, root: dict[str, Any]) -> list[str]:
-    """The JSON types that a schema accepts, each once; `any` if it names none.
+    """The distinct JSON types that a schema accepts, or `any` if it names none.
 
     >>> kinds({"anyOf": [{"type": "integer"}, {"type": ["integer", "null"]}]}, {}), kinds(True, {})
     (['integer', 'null'], ['any'])
@@ -59,7 +59,7 @@ def kinds(schema: Any, root: dict[str, Any]) -> list[str]:
 
 
 def _branches(schema: dict[str, Any], root: dict[str, Any], depth: int = 0) -> Iterator[dict[str, Any]]:
-    """The alternatives of a schema, nested ones included; the schema itself if it has none."""
+    """The alternatives of a schema, including nested ones, or the schema itself."""
     branches = schema.get("anyOf") or schema.get("oneOf")
     if not branches or depth > 8:
         yield schema

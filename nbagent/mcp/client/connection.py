@@ -24,7 +24,7 @@ from nbagent.core.background import background_loop
 from nbagent.core.current import current
 from nbagent.core.tool_output import ToolOutput
 from nbagent.errors import MCPServerError, ToolError
-from nbagent.functions.asking import CallInProgress
+from nbagent.functions.elicitation import CallInProgress
 from nbagent.mcp.client import elicitation
 from nbagent.mcp.client.address import Address
 from nbagent.mcp.client.results import value_of

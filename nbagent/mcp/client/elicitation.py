@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from nbagent.core.current import current
-from nbagent.functions.asking import CallInProgress, Question, ask_person
+from nbagent.functions.elicitation import CallInProgress, Question, ask_person
 from nbagent.mcp.client.tool_list import MAX_TEXT
 from nbagent.text import shortened
 

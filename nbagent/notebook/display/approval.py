@@ -31,7 +31,7 @@ from nbagent.core.render.arguments import arguments_text
 from nbagent.core.render.control_chars import show_all_chars
 from nbagent.errors import ToolDeniedError
 from nbagent.functions.allowances import Allow
-from nbagent.functions.asking import Question
+from nbagent.functions.elicitation import Question
 from nbagent.functions.preview import PreviewedCall
 from nbagent.functions.registry import FunctionDefinition
 from nbagent.notebook.display.captured import outside_of_call

@@ -258,7 +258,7 @@ def tools(shell: Any, agent: Agent, words: Sequence[str]) -> ToolTable | None:
         case ["ask", *names] if names:
             asked = [known for name in names for known in _registered(agent, name)]
             for tool in filter(None, map(agent.function_registry.get_function, asked)):
-                agent.tool_executor.allowances.take_back(tool.func)
+                agent.tool_executor.allowances.revoke(tool.func)
             print(f"{', '.join(asked)}: your approvals for this session are revoked.")
             return None
         case _:

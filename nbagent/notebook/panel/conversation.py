@@ -38,7 +38,7 @@ from nbagent.core.render import markdown as render
 from nbagent.core.results import AgentResult
 from nbagent.errors import ConfigurationError
 from nbagent.functions.approval import offer_default_approver
-from nbagent.functions.asking import Question
+from nbagent.functions.elicitation import Question
 from nbagent.functions.registry import FunctionDefinition
 from nbagent.notebook.display.answer_buttons import answer_buttons
 from nbagent.notebook.display.approval import Answer, ApprovalForm, NotebookApprover

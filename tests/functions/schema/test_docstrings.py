@@ -1,4 +1,4 @@
-"""Docstrings in all three styles, and in none."""
+"""Docstrings in the three known styles, and in none."""
 
 import inspect
 

@@ -69,7 +69,7 @@ def test_string_annotations_resolve_where_the_function_was_defined():
 
 
 @pytest.mark.parametrize("attribute", ["__code__", "__defaults__", "__doc__", "__annotations__", "__kwdefaults__"])
-def test_a_change_in_place_renews_the_schema(attribute):
+def test_a_change_in_place_updates_the_schema(attribute):
     def function(a: int, b: int = 1, *, c: int = 1):
         """Old."""
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nbagent.functions.asking import Question
+from nbagent.functions.elicitation import Question
 from nbagent.mcp.client.elicitation import _problem
 from nbagent.notebook.display.approval import NotebookApprover
 

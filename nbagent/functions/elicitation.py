@@ -1,6 +1,6 @@
-"""A running tool asks the user for something, through the approver: `await ask_person(Question(…))`.
+"""Lets a running tool ask the user, through the approver: `await ask_person(Question(…))`.
 
-MCP servers do so if they need an answer, a choice or a consent during a call.
+MCP servers do this when they need an answer, a choice or consent during a call.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from nbagent.functions.registry import FunctionDefinition
 
 @dataclass(frozen=True, slots=True)
 class Question(FunctionCall):
-    """A question that an approver gets instead of a call. `name` says who asks, `text` what.
+    """A question that an approver gets instead of a call. `name` says who asks, and `text` is the question.
 
-    `arguments` are the answers so far, for the person to complete. `problem(answers)` describes an error in them; ""
-    means none.
+    `arguments` are the answers so far, for the person to complete. `problem(answers)` describes an error in the
+    answers, or returns "".
     """
 
     text: str = ""
@@ -35,7 +35,7 @@ class Question(FunctionCall):
 
 @dataclass(frozen=True, slots=True)
 class CallInProgress:
-    """A tool's current call: its place, and who may be asked meanwhile."""
+    """A tool's current call: its event loop and deadline, and the approver to ask."""
 
     definition: FunctionDefinition
     approver: Approver | None
@@ -45,10 +45,10 @@ class CallInProgress:
 
     @contextmanager
     def pause(self) -> Iterator[None]:
-        """In this block, the user's time does not count as the tool's."""
+        """Stop the call's clock while the user answers."""
         when = self.deadline.when()
         left = None if when is None else when - self.loop.time()
-        with suppress(RuntimeError):  # the call is over
+        with suppress(RuntimeError):  # the call has ended
             self.deadline.reschedule(None)
         try:
             yield
@@ -58,9 +58,9 @@ class CallInProgress:
 
 
 async def ask_person(question: Question, call: CallInProgress | None) -> dict[str, Any] | None:
-    """The answers; None if refused or if nobody can be asked. It may be awaited on any event loop.
+    """Return the user's answers, or None if the user refuses or there is nobody to ask. Works on any event loop.
 
-    The call's clock stops meanwhile. Incomplete answers count as refused.
+    The call's clock stops while the user answers. Incomplete answers count as refused.
     """
     if call is None:
         return None
@@ -69,7 +69,7 @@ async def ask_person(question: Question, call: CallInProgress | None) -> dict[st
 
 
 async def agrees(asker: str, text: str, own: Approver | None) -> bool:
-    """Whether the approver, or the user at the terminal, agrees. False if nobody can be asked."""
+    """Whether the approver, or the user at the terminal, agrees. False if there is nobody to ask."""
     approver = approver_of(own)
     if approver is None:
         if sys.stdin is None or not sys.stdin.isatty():

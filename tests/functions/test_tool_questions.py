@@ -1,4 +1,4 @@
-"""A tool that asks the person while it runs."""
+"""A running tool asks the user."""
 
 import asyncio
 
@@ -6,7 +6,7 @@ from support.tool_runs import run
 
 from nbagent import FunctionRegistry, ToolExecutor
 from nbagent.core.current import current
-from nbagent.functions.asking import Question, ask_person
+from nbagent.functions.elicitation import Question, ask_person
 
 
 async def order():
@@ -24,12 +24,12 @@ def executor(approver, timeout=15.0):
     return ToolExecutor(registry, approver=approver, timeout=timeout)
 
 
-async def test_with_nobody_to_ask_the_answer_is_no():
+async def test_without_anybody_to_ask_there_are_no_answers():
     assert (await run(executor(None), "order")).content == "None"
     assert await ask_person(Question("shop"), None) is None
 
 
-async def test_the_persons_time_does_not_count():
+async def test_the_users_time_does_not_count():
     async def slow(question, definition):
         await asyncio.sleep(0.3)
         return True

@@ -25,8 +25,8 @@ from nbagent.text import shortened
 from nbagent.trace.rows import as_json
 from nbagent.trace.scores import texts_by_target
 from nbagent.trace.trace import Trace
-from nbagent.trace.views.days import local_days
 from nbagent.trace.views.search import TABLES, Search
+from nbagent.trace.views.summary_by import local_days
 from nbagent.trace.views.transcript import TraceTranscript
 
 #: The longest value in the table, in characters, and the most rows.

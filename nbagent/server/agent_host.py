@@ -22,7 +22,7 @@ from nbagent.server.approvals import HTTPApprover, deny
 from nbagent.server.budgets import Budgets
 from nbagent.server.conversations.store import Conversation, ConversationStore, Lease, Spent
 from nbagent.server.hosted_run import HostedRun, RunRequest, shutting_down
-from nbagent.server.problems import RefusedError
+from nbagent.server.problems import RefusedError, not_found
 from nbagent.server.settings import ServerSettings
 from nbagent.text import shortened
 
@@ -150,6 +150,13 @@ class AgentHost:
         stored = None if request.conversation_id is None else await self.store.get(owner, request.conversation_id)
         agent = _fork(original, request, stored, provider)
         return request.stream(agent, original.limits).preview()
+
+    async def conversation(self, owner: str, conversation_id: str) -> Conversation:
+        """Return a stored conversation. Raises `RefusedError` if the owner has none with this id."""
+        found = await self.store.get(owner, conversation_id)
+        if found is None:
+            raise not_found("conversation of that id")
+        return found
 
     def _check_priced(self) -> None:
         """Raise if a limit in dollars would refuse every prompt, because a model has no known price."""

@@ -166,7 +166,7 @@ class HostedRun:
         self._queue.put_nowait(event)
 
     def put_observed(self, event: Event) -> None:
-        """Pass on events that only observers receive: those of called agents, and the end of a stopped run."""
+        """Pass on events that only observers receive: called agents' events, and the end of a stopped run."""
         if isinstance(event, ChildEvent) or (self.is_stopped and isinstance(event, UsageReport | Interrupted)):
             self.put(event)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -79,9 +79,9 @@ class TraceFrame(pd.DataFrame):
         frame, names = pd.DataFrame(self), DISPLAYED[self.table]
         return frame[names] if frame.columns.isin(names).sum() == len(names) else frame
 
-    def once(self, key: str) -> TraceFrame:
-        """The first row for each value of a column."""
-        return named(self.drop_duplicates(key, ignore_index=True), self.table)
+    def unique(self, key: str, keep: Literal["first", "last"] = "first") -> TraceFrame:
+        """The first or last row for each value of a column."""
+        return named(self.drop_duplicates(key, keep=keep, ignore_index=True), self.table)
 
     def __repr__(self) -> str:
         text: str = self.shown().to_string(max_rows=ROWS, max_colwidth=TEXT_WIDTH, show_dimensions=len(self) > ROWS)

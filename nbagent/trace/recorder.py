@@ -76,8 +76,8 @@ class Recorder:
         self._row_key, self._parent_key = f"row in {self.session_id}", f"parent in {self.session_id}"
         #: The recorders of forks.
         self.forks: WeakSet[Recorder] = WeakSet()
-        #: For each run, the runs that its tools started in agents with another recorder: their `run_id` and recorder.
-        self.started: dict[str, list[tuple[str, Recorder]]] = {}
+        #: For each run, the runs that its tools started: their `run_id`, and their recorder if it is another one.
+        self.started: dict[str, list[tuple[str, Recorder | None]]] = {}
         #: For each system prompt, its hash and the `message_id` of its row; and sets of tools with their hashes.
         self._systems: dict[str, tuple[str, str]] = {}
         self._offered: deque[tuple[Any, str]] = deque(maxlen=REMEMBERED)
@@ -157,7 +157,7 @@ class Recorder:
         Raises sqlite3.Error, OSError.
         """
         with self.lock:
-            with file.begin(self.session_id):
+            with file.rewriting(self.session_id):
                 store = self.flush()
                 for table, number in NUMBERS.items():
                     for start in range(0, self.counts[table], COPIED):
@@ -237,7 +237,7 @@ class Recorder:
         return self.store
 
     def open_rows(self) -> dict[str, list[Row]]:
-        """The rows that may still change, by table: those of the current turn of each open run."""
+        """The rows that may still change, by table: the current turn of each open run."""
         runs = self.open_runs.values()
         return {
             "runs": [run.row for run in runs],
@@ -409,8 +409,9 @@ class Recorder:
         run.request = self._sent.pop(run.conversation, run.request)
         self.open_runs[meta["run_id"]] = run
         _recording[meta["run_id"]] = self
-        if (parent := _recording.get(row["parent_run_id"] or "")) is not None and parent is not self:
-            parent.started.setdefault(row["parent_run_id"], []).append((meta["run_id"], self))
+        if (parent := _recording.get(row["parent_run_id"] or "")) is not None:
+            child = self if parent is not self else None
+            parent.started.setdefault(row["parent_run_id"], []).append((meta["run_id"], child))
         self._add_row("runs", run, event, row)
 
     def _on_turn_started(self, run: OpenRun, event: kinds.TurnStarted) -> None:

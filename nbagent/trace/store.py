@@ -179,13 +179,13 @@ class TraceFile:
         self._store.add_columns()
         #: Other sessions in the file.
         self._known: set[str] = set()
-        #: The first row number: those of several processes must differ.
+        #: The first row number, which differs between processes.
         self._first = 0
         self._waiting: dict[str, list[Row]] = {table: [] for table in TABLES}
         self._trimmed: list[str] = []
 
     @contextmanager
-    def begin(self, session_id: str) -> Iterator[None]:
+    def rewriting(self, session_id: str) -> Iterator[None]:
         """Replace this session in the file. The block writes the whole trace, atomically."""
         database = self._store.database
         with self._store.transaction():

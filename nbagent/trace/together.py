@@ -16,7 +16,7 @@ _OF_MANY_RUNS = {"prompts": "hash", "environment": "session_id"}
 
 
 def joined(members: Iterable[tuple[Recorder, set[str] | None]], names: Iterable[str] = TABLES) -> dict[str, list[Row]]:
-    """The rows by table, one recorder after the other: those of the given runs, or all if None.
+    """The rows of the given runs, or all if None, by table, one recorder after the other.
 
     If several recorders have a run, the last one's rows are used.
     """
@@ -47,10 +47,10 @@ def family(recorder: Recorder) -> dict[Recorder, set[str] | None]:
     for each in whole:  # the list grows as it is read
         whole += [fork for fork in each.forks if fork not in whole]
     asked: dict[Recorder, set[str]] = {}
-    waiting = [pair for each in whole for pairs in each.started.values() for pair in pairs]
-    for run_id, child in waiting:  # the list grows as it is read
-        asked.setdefault(child, set()).add(run_id)
-        waiting += child.started.get(run_id, ())
+    waiting = [(run_id, child or each) for each in whole for runs in each.started.values() for run_id, child in runs]
+    for run_id, owner in waiting:  # the list grows as it is read
+        asked.setdefault(owner, set()).add(run_id)
+        waiting += [(each, child or owner) for each, child in owner.started.get(run_id, ())]
     return {**asked, **dict.fromkeys(whole)}
 
 

@@ -173,7 +173,7 @@ class Trace:
     @property
     def prompts(self) -> TraceFrame:
         """One row per text that requests share: system prompts with instructions, and tool definitions as JSON."""
-        return self._frame("prompts").once("hash")
+        return self._frame("prompts").unique("hash")
 
     def request(self, call_id: str) -> ModelRequest:
         """Return a call's request from the tables: its messages, the offered tools, and the options in effect.
@@ -199,11 +199,8 @@ class Trace:
         It is collected when you first read it, save the trace or stream it to a file, so no run waits for it. It names
         no folder, machine or person.
         """
-        from nbagent.trace.columns import named
-
         self._note_environment()
-        frame = self._frame("environment").drop_duplicates("session_id", keep="last")
-        return named(frame.reset_index(drop=True), "environment")
+        return self._frame("environment").unique("session_id", keep="last")
 
     def _note_environment(self) -> None:
         """Add this session's environment, if the session has recorded something."""

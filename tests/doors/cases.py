@@ -1,4 +1,4 @@
-"""What is asked at each door, what a scripted model says then, and what a user of the door must see."""
+"""The cases for each door: the prompt, the scripted model's turns, and what the user must see."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from nbagent.errors import AuthenticationError
 
 GIF = "R0lGODlhAQABAIAAAP///wAAACwAAAAAAQABAAACAkQBADs="
 PICTURE = {"type": "image", "media_type": "image/gif", "data": GIF}
-#: Is asked after each case, in the same conversation; and what a door asks whose agent is in another process.
+#: The prompt after each case, in the same conversation; and prompts of doors whose agent runs in another process.
 AFTER, TELL, WAITS = "And now?", "What happened?", "Does it wait?"
-#: Stands for what a door tells of a call that failed, was denied or was interrupted.
+#: The result of a call that failed, was denied or was interrupted.
 NO_RESULT = "no result"
 
 
 @dataclass(frozen=True)
 class Call:
-    """A call as a user sees it."""
+    """A tool call as the user sees it."""
 
     name: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
@@ -34,8 +34,8 @@ class Call:
 
 @dataclass(frozen=True)
 class Seen:
-    """What a user sees. `trace` is what happened: the run's status, how each call was approved, and how often the model
-    was asked once more; `wiped` is what the tool did that needs approval; `after` answers the next question."""
+    """What the user sees. `trace` has the run's status, the approval of each call, and the number of retries; `wiped`
+    has the effects of the tool that needs approval; `after` is the answer to the next prompt."""
 
     text: str = ""
     calls: tuple[Call, ...] = ()
@@ -48,8 +48,8 @@ class Seen:
 
 @dataclass(frozen=True)
 class Case:
-    """`turns` are the model's: each is a turn, or makes one of the last message. `does` is what the user does then:
-    `approve`, `deny`, `edit` or `interrupt`. `draws`: the question has a picture."""
+    """`turns` are the model's turns, or functions that return one for the last message. `does` is the user's action:
+    `approve`, `deny`, `edit` or `interrupt`. `draws`: the prompt has an image."""
 
     question: str
     turns: tuple[Any, ...]
@@ -59,7 +59,7 @@ class Case:
 
     @property
     def call(self) -> FunctionCall:
-        """What the model calls first."""
+        """The model's first tool call."""
         turn = self.turns[0]
         return turn.function_calls[0] if isinstance(turn, LLMResponse) else turn
 
@@ -69,9 +69,9 @@ def _so(last: Any) -> str:
 
 
 ADD, WIPE = FunctionCall("add", {"a": 1, "b": 2}), FunctionCall("wipe", {"table": "cities", "rows": 3})
-#: Instead of the arguments of WIPE.
+#: Edited arguments for WIPE.
 EDITED = {"table": "rivers", "rows": 1}
-_TOLD = f"The user changed the arguments to {json.dumps(EDITED)}.\n1 gone"
+_EDIT_RESULT = f"The user changed the arguments to {json.dumps(EDITED)}.\n1 gone"
 _DENIED = Seen("It was not done.", (Call("wipe", WIPE.arguments),), "denied", trace=("denied", ("denied",), 0))
 
 CASES = {
@@ -96,7 +96,7 @@ CASES = {
     "edit": Case(
         "Wipe the wrong table.",
         (WIPE, _so),
-        Seen("So: 1 gone", (Call("wipe", EDITED, _TOLD),), trace=("ok", ("edited",), 0), wiped=(("rivers", 1),)),
+        Seen("So: 1 gone", (Call("wipe", EDITED, _EDIT_RESULT),), trace=("ok", ("edited",), 0), wiped=(("rivers", 1),)),
         "edit",
     ),
     "interrupt": Case(
@@ -134,7 +134,7 @@ CASES = {
     ),
 }
 
-#: What happened in each run of a case, once it has ended; whether the tool waits; and what was wiped.
+#: The outcome of each ended run; whether the tool waits; and what was wiped.
 RUNS: queue.Queue[dict[str, Any]] = queue.Queue()
 WAITING = threading.Event()
 _wiped: list[tuple[str, int]] = []
@@ -153,7 +153,7 @@ def wipe(table: str, rows: int = 1) -> str:
 
 
 async def wait() -> None:
-    """Wait for ever."""
+    """Wait forever."""
     WAITING.set()
     await asyncio.Event().wait()
 
@@ -164,7 +164,7 @@ def draw() -> Image:
 
 
 class Model(ScriptedProvider):
-    """Answers by what the last question is. The first attempt at the case `retry` breaks off."""
+    """Answers according to the last prompt. The first attempt at the case `retry` breaks off."""
 
     def __init__(self) -> None:
         super().__init__(_turn)
@@ -192,7 +192,7 @@ def _turn(messages: list[Any], functions: Any) -> Any:
 
 
 def agent(**options: Any) -> Agent:
-    """An agent that plays all cases, and notes what happens."""
+    """An agent that plays all cases and records their outcomes."""
     made = Agent(Model(), tools=[add, wipe, wait, draw], limits=Limits(max_iterations=2), **options)
     made.trace.observers.append(_note)
     return made
@@ -213,21 +213,21 @@ def _note(trace: Any, event: Any) -> None:
 
 
 def with_facts(seen: Seen, facts: Mapping[str, Any], after: str) -> Seen:
-    """What a user saw, with what happened and the answer to the next question."""
+    """What the user saw, with the outcome and the answer to the next prompt."""
     status, approvals, retries = facts["trace"]
     wiped = tuple(tuple(each) for each in facts["wiped"])
     return replace(seen, trace=(status, tuple(approvals), retries), wiped=wiped, after=after)
 
 
 async def waiting(seen: asyncio.Event | None = None) -> None:
-    """Wait until the tool does, and the user has seen it."""
+    """Wait until the tool waits and the user has seen it."""
     assert await asyncio.to_thread(WAITING.wait, 60)
     if seen is not None:
         await seen.wait()
 
 
 async def carried_out(case: Case, asking: Any, seen: asyncio.Event | None = None) -> asyncio.Task[Any]:
-    """The task of this question. A user who interrupts has left it."""
+    """Run the prompt as a task; a user who interrupts cancels it."""
     task = asyncio.create_task(asking)
     if case.does == "interrupt":
         await waiting(seen)
@@ -237,7 +237,7 @@ async def carried_out(case: Case, asking: Any, seen: asyncio.Event | None = None
 
 
 def begin() -> None:
-    """Forget what an earlier case left."""
+    """Clear the state of earlier cases."""
     while not RUNS.empty():
         RUNS.get_nowait()
     WAITING.clear()
@@ -245,5 +245,5 @@ def begin() -> None:
 
 
 async def run_that_ended() -> dict[str, Any]:
-    """What happened in the last run, once it has ended."""
+    """Return the outcome of the last run once it has ended."""
     return await asyncio.to_thread(RUNS.get, True, 60)

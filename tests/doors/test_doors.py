@@ -1,4 +1,4 @@
-"""One table: what each door shows of each case."""
+"""A table: what each door shows for each case."""
 
 from contextlib import AsyncExitStack
 from functools import cached_property
@@ -39,7 +39,7 @@ dot = Image.from_part(cases.PICTURE)
 
 
 class Places(AsyncExitStack):
-    """One server for all doors that need one; each is opened once."""
+    """One server for all doors that need one. Each door is opened once."""
 
     def __init__(self, folder):
         super().__init__()

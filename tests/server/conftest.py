@@ -1,4 +1,4 @@
-"""Where the stores of a test are: each test is given every kind of place, and an empty one."""
+"""The stores for tests: each test runs with every kind of store, empty."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""`POST /ag-ui` on a real server: each event is one of AG-UI's, and they come in the order that its clients check."""
+"""`POST /ag-ui` on a real server: the events are AG-UI's, in the order that its clients check."""
 
 import json
 
@@ -65,11 +65,13 @@ def test_thinking_tools_and_text_become_one_client_run():
     assert call["toolCallName"] == "mean"
     assert (result["toolCallId"], result["content"]) == (call["toolCallId"], "2.0")
     finished = events[-1]
-    assert finished["outcome"] == {"type": "success"}  # without `pendingToolCallIds`: nothing is left for the client
+    assert finished["outcome"] == {
+        "type": "success"
+    }  # without `pendingToolCallIds`: nothing is left for the client to do
     assert finished["result"] == {"content": "It is 2.", "status": "ok"}
     assert finished["usage"][0]["model"] == "scripted"
     assert of(events, "STATE_SNAPSHOT")[-1]["snapshot"]["theirs"] == 1
-    # the client's own tools are left out, and named
+    # the client's own tools are ignored, and named
     assert of(events, "CUSTOM") == [{"type": "CUSTOM", "name": "nbagent.tools_left_out", "value": ["paint"]}]
     assert [function["name"] for function in provider.requests[0][1]] == ["mean"]
 
@@ -98,7 +100,7 @@ def test_the_client_keeps_the_conversation():
         assert told.endswith(" / two")
         edited = [{**first[0], "content": "one"}, first[1], {"id": "u3", "role": "user", "content": "three"}]
         assert run(client, edited)[-1]["result"]["content"].startswith("one / ")
-        # a question alone goes on with the stored conversation, and no question shows it
+        # a single prompt continues the stored conversation; no messages return it
         run(client, [{"id": "u4", "role": "user", "content": "four"}])
         shown = last_messages(run(client, []))
         assert [m["content"] for m in shown if m["role"] == "user"] == ["one", "three", "four"]
@@ -141,7 +143,9 @@ def test_an_approval_is_an_interrupt_decided_in_the_next_run():
         events = run(client)
         interrupts = events[-1]["outcome"]["interrupts"]
         calls = [call["toolCallId"] for call in of(events, "TOOL_CALL_START")]
-        assert [event["toolCallId"] for event in of(events, "TOOL_CALL_RESULT")] == calls[:1]  # the mean is there
+        assert [event["toolCallId"] for event in of(events, "TOOL_CALL_RESULT")] == calls[
+            :1
+        ]  # only the mean has a result
         assert [each["toolCallId"] for each in interrupts] == calls[1:]
         assert (interrupts[0]["reason"], interrupts[0]["message"]) == ("tool_call", 'Run delete_file(name="a")?')
         assert interrupts[0]["responseSchema"]["required"] == ["approved"]
@@ -193,7 +197,7 @@ def test_a_run_waiting_in_another_process_can_be_decided(tmp_path):
         waiting = last_messages(asked)
         answers = resumed(asked[-1]["outcome"]["interrupts"], {"approved": True})
         again = run(other.client(), waiting, resume=answers)
-        assert last_messages(again) == waiting  # what the client has stays until the run has ended
+        assert last_messages(again) == waiting  # the client's messages stay until the run has ended
         (second,) = again[-1]["outcome"]["interrupts"]
         done = run(other.client(), waiting, resume=resumed([second], {"approved": False}))
     assert done[-1]["outcome"] == {"type": "success"}

@@ -1,4 +1,4 @@
-"""`HttpAgent` of `@ag-ui/client`, of npm, against a started server: it verifies each event and the order of all."""
+"""`HttpAgent` of npm's `@ag-ui/client` with a real server. It verifies each event and their order."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def erase_file(name: str) -> str:
 
 
 def chat(server, *steps):
-    """What the client tells after each step; it warns of nothing."""
+    """The client's state after each step. It must print no warning."""
     if not (MODULES / "@ag-ui/client").exists():
         pytest.skip(f"@ag-ui/client is not in {CLIENTS.name}: `make test-all` installs it")
     given = json.dumps({"url": f"{server.url}/ag-ui", "token": TOKEN, "steps": steps})
@@ -57,7 +57,7 @@ def test_a_conversation_with_thinking_and_tools():
     assert first["messages"][2]["toolCalls"][0]["function"] == {"name": "mean", "arguments": '{"numbers": [1, 3]}'}
     assert first["state"]["nbagent"]["status"] == "ok"
     assert shown(second)[len(shown(first)) :] == [("user", "Sure?"), ("assistant", "Yes.")]
-    assert again["events"][-1] == "RUN_ERROR"  # there is no new question
+    assert again["events"][-1] == "RUN_ERROR"  # there is no new prompt
 
 
 def test_an_approval_becomes_the_clients_interrupt():
@@ -66,7 +66,7 @@ def test_an_approval_becomes_the_clients_interrupt():
         asked, refused, decided = chat(server, {"say": "Delete a."}, {"say": "And?"}, {"decision": {"approved": True}})
     (interrupt,) = asked["pendingInterrupts"]
     assert interrupt["toolCallId"] == asked["messages"][1]["toolCalls"][0]["id"]
-    assert "pending interrupt" in refused["error"]  # the client itself insists on the decision
+    assert "pending interrupt" in refused["error"]  # the client itself requires the decision
     assert decided["pendingInterrupts"] == []
     assert decided["result"]["content"] == "Done."
     (result,) = [m for m in decided["messages"] if m.get("toolCallId") == interrupt["toolCallId"]]

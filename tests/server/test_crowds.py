@@ -1,4 +1,4 @@
-"""Many clients at once: each gets its own answer, whole, and finds its own conversation again."""
+"""Many clients at once: each receives its own complete answer, and can continue its own conversation."""
 
 import asyncio
 import http.client
@@ -23,7 +23,7 @@ async def test_parallel_streams_with_five_times_as_many_conversations(place, str
             begun += 1
             if begun == streams:
                 all_begun.set()
-            await all_begun.wait()  # all are under way at the same time
+            await all_begun.wait()  # all run at the same time
         return f"I heard {messages[-1].text} after {len(messages) - 1} messages."
 
     async def ask(client, name, number):

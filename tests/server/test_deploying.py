@@ -1,4 +1,4 @@
-"""The examples of docs/how-to/deploy.md: nginx runs with its configuration; the others name what there is."""
+"""The examples in docs/how-to/deploy.md: nginx runs with its configuration; the others refer to existing commands."""
 
 import asyncio
 import configparser
@@ -56,7 +56,7 @@ def test_commands_and_probes_exist():
 
 @contextmanager
 def nginx(folder, upstream):
-    """nginx with the example, on a free port without TLS, and with a shorter time for heads."""
+    """nginx with the example, on a free port without TLS, and with a shorter timeout for headers."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     example = EXAMPLES["nginx"].replace("listen 443 ssl", f"listen 127.0.0.1:{port}")
@@ -100,7 +100,7 @@ def test_nginx_streams_answers_and_blocks_slow_and_large_headers(tmp_path):
         with client.stream("POST", "/agent/chat", json={"message": "?"}) as answer:
             lines = answer.iter_lines()
             assert any("first" in line for line in lines)
-            read.set()  # the rest is sent once the beginning has arrived
+            read.set()  # the rest is sent once the start has arrived
             assert any('"done"' in line for line in lines)
             assert len(answer.headers["x-request-id"]) == 32  # nginx's own
         for head in (b"GET / HTTP/1.1\r\nHost: agent.exam", b"GET / HTTP/1.1\r\nX-Long: " + b"x" * 100_000):

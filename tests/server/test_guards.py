@@ -1,4 +1,4 @@
-"""Limits of size, rate and concurrency, budgets, allowed models, CORS, Host and Origin, and how refusals look."""
+"""Limits of size, rate and concurrency, budgets, allowed models, CORS, Host and Origin, and the form of refusals."""
 
 import asyncio
 import json
@@ -81,7 +81,7 @@ def test_a_provider_failure_is_reported_as_a_problem(error, status, code):
         streamed = client.post("/agent/chat", json=ASK, headers={"Accept": "text/event-stream"})
         last = events_of(streamed)[-1]
         assert (last["type"], last["metadata"]["problem"]["code"]) == ("error", code)
-        assert client.get("/agent/conversations/c").status_code == 404  # nothing of it stays
+        assert client.get("/agent/conversations/c").status_code == 404  # nothing is kept
 
 
 def test_a_blocked_prompt_gets_an_answer_and_a_rejected_answer_a_problem():
@@ -98,11 +98,11 @@ def test_a_blocked_prompt_gets_an_answer_and_a_rejected_answer_a_problem():
 def test_only_allowed_host_names_and_origins_are_admitted(server):
     client = server.client()
     assert problem(client.get("/skills", headers={"Host": "evil.example"}), 421) == "wrong_host"
-    assert client.get("/healthz", headers={"Host": "10.0.0.7"}).status_code == 200  # a load balancer asks by address
+    assert client.get("/healthz", headers={"Host": "10.0.0.7"}).status_code == 200  # a load balancer uses an address
     for page in ("https://evil.example", "null"):
         assert problem(client.get("/skills", headers={"Origin": page}), 403) == "wrong_origin"
     assert client.get("/skills", headers={"Origin": server.url}).status_code == 200
-    # the last two are the openai package's
+    # the last two come from the openai package
     headers = "authorization,content-type,x-stainless-arch,x-stainless-lang"
     asks = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": headers}
     allowed = client.options("/v1/responses", headers={"Origin": "https://chat.example.org", **asks})
@@ -163,7 +163,7 @@ def test_concurrent_requests_are_limited():
         assert client.post("/agent/chat", json=ASK).status_code == 200
 
 
-PRICE = {"input": 1e6, "output": 0.0}  # a dollar for each word of the question
+PRICE = {"input": 1e6, "output": 0.0}  # a dollar for each word of the prompt
 
 
 def test_budgets_of_conversation_and_token():

@@ -1,4 +1,4 @@
-"""Requests that no client of ours would send: none crashes the server, none hangs, and each gets a clear answer."""
+"""Requests that no client of ours would send: none crashes or hangs the server, and each gets a clear response."""
 
 import os
 import socket
@@ -44,14 +44,14 @@ def test_the_server_matches_its_openapi_document(server, examples, mode):
     for found in schemathesis.openapi.from_dict(document).get_all_operations():
         try:
             checked(found.ok(), mode, server.url, tried, examples)()
-        except Unsatisfiable:  # nothing can be wrong about a request without parameters
+        except Unsatisfiable:  # a request without parameters can't be wrong
             assert mode is GenerationMode.NEGATIVE
     assert len(tried) > 5
     assert server.client().get("/healthz").status_code == 200
 
 
 def checked(operation, mode, url, tried, examples):
-    """A property: what the operation answers to any request is as the document says."""
+    """A property test: the response to any request matches the document."""
 
     @settings(max_examples=examples, deadline=None, database=None, derandomize=True, suppress_health_check=QUIET)
     @given(case=operation.as_strategy(generation_mode=mode))

@@ -1,4 +1,4 @@
-"""Approval over HTTP: the default is no, the first decision counts, and nobody else may decide."""
+"""Approval over HTTP: calls are denied by default, the first decision counts, and other tokens can't decide."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -12,14 +12,14 @@ WAITS = {"message": "Delete three.", "waits_for_approval": True}
 
 
 class Asking:
-    """A server whose agent calls a tool that needs approval, and a client that waits for it in a thread."""
+    """A server whose agent calls a tool that needs approval, and a client that waits for the answer in a thread."""
 
     def __init__(self, server, deleted):
         self.server, self.deleted = server, deleted
         self.client = server.client()
 
     def ask(self, accept="application/json"):
-        """Ask in a thread; returns it, the list that its answer will be in, and the call that waits."""
+        """Send a prompt in a thread. Return the thread, the list for its answer, and the waiting call."""
         found, client = [], self.server.client()
         thread = threading.Thread(
             target=lambda: found.append(client.post("/agent/chat", json=WAITS, headers={"Accept": accept}))
@@ -118,7 +118,7 @@ def test_a_call_is_withdrawn_with_its_run(asking):
         next(line for line in answer.iter_lines() if '"asked"' in line)
     while asking.client.get("/agent/approvals").json()["approvals"]:
         pass
-    # every call has a result: the conversation is valid, and goes on
+    # every call has a result, so the conversation is valid and continues
     body = {"message": "Once more.", "conversation_id": "c"}
     assert asking.client.post("/agent/chat", json=body).status_code == 200
     assert asking.deleted == []

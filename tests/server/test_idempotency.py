@@ -1,4 +1,4 @@
-"""Idempotency keys: a repeated request gets the first answer."""
+"""Idempotency keys: a repeated request receives the first answer."""
 
 import threading
 
@@ -11,7 +11,7 @@ ASK = {"message": "?"}
 
 
 def counting():
-    """Its answers are numbered."""
+    """Returns numbered answers."""
     numbers = iter(range(1, 100))
     return Agent(ScriptedProvider(lambda messages, functions: f"answer {next(numbers)}"))
 

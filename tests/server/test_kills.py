@@ -1,4 +1,4 @@
-"""`nbagent serve` is killed while eight clients ask: no answered turn is lost, and none is there twice."""
+"""`nbagent serve` is killed while eight clients send prompts: no answered turn is lost or duplicated."""
 
 import os
 import random
@@ -17,7 +17,7 @@ APP = '''
 from nbagent import Agent, FunctionCall, ScriptedProvider
 
 def look(at: str) -> str:
-    """Look there."""
+    """Look something up."""
     return f"seen {at}"
 
 def answer(messages, functions):
@@ -31,7 +31,7 @@ agent = Agent(provider, tools=[look])
 
 
 class Client:
-    """Asks in a conversation of its own. What got no answer, it asks again under the same key."""
+    """Sends prompts in its own conversation. A prompt without an answer is repeated with the same key."""
 
     def __init__(self, number):
         self.name = f"c{number}"
@@ -48,7 +48,7 @@ class Client:
                 told.release()
 
     def check(self, http):
-        """Each turn is there once and whole, in order; the last one may have been saved without its answer."""
+        """Check that each turn is complete, in order and not duplicated; the last may lack an answer."""
         messages = http.get(f"/agent/conversations/{self.name}").json().get("messages", [])
         found = [(message["role"], message["content"]) for message in messages]
         turns = range(len(found) // 4)

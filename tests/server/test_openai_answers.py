@@ -1,4 +1,4 @@
-"""Runs as chat completions and as responses, piece by piece and whole, by the official SDK's own types."""
+"""Runs as chat completions and responses, streamed and whole, with the official SDK's types."""
 
 import pytest
 from support.openai_answers import chunks_of, completion_of, events_of, response_events_of

@@ -19,7 +19,7 @@ PLEASE = {"model": MODEL, "input": "Please add."}
 
 
 def answer(messages, functions):
-    """Adds if asked to; tells how many questions there were; repeats what was asked."""
+    """Adds if asked to, counts the prompts, or repeats them."""
     last, questions = messages[-1], [message.text for message in messages if message.role == "user"]
     if last.role == "tool":
         return f"It is {last.text}."
@@ -130,7 +130,7 @@ def test_a_response_can_be_retrieved_and_deleted(client, server):
 
 
 async def test_a_client_can_refer_to_stored_items(server):
-    """As Vercel's AI SDK does it by default: items that a response had come again as references."""
+    """Vercel's AI SDK does this by default: it sends items of a response back as references."""
     async with openai.AsyncOpenAI(base_url=f"{server.url}/v1", api_key=TOKEN) as client:
         for streamed in (False, True):
             if streamed:
@@ -146,7 +146,7 @@ async def test_a_client_can_refer_to_stored_items(server):
             asked = [*references, {"type": "item_reference", "id": "rs_1"}, {"role": "user", "content": "Two"}]
             with pytest.raises(openai.NotFoundError, match="'rs_1'"):
                 await client.responses.create(model=MODEL, input=asked)
-            asked[-2]["id"] = listed.data[0].id.replace("msg_", "rs_", 1)  # thinking, which is not kept
+            asked[-2]["id"] = listed.data[0].id.replace("msg_", "rs_", 1)  # thinking, which is not stored
             second = await client.responses.create(model=MODEL, input=asked)
             assert second.output_text == "Please add. / Two"
             with pytest.raises(openai.NotFoundError, match="there is no item"):
@@ -160,7 +160,7 @@ def test_conversations_are_created_listed_and_deleted(client):
     assert begun.metadata == {"topic": "sums"}
     assert client.responses.create(**PLEASE, conversation=begun.id).output_text == "It is 3."
     items = client.conversations.items.list(begun.id, order="asc", limit=2)
-    assert [item.type for item in items] == ["message"] * 3 + ["mcp_call", "message"]  # the SDK asks for further pages
+    assert [item.type for item in items] == ["message"] * 3 + ["mcp_call", "message"]  # the SDK fetches further pages
     assert next(iter(client.conversations.items.list(begun.id))).role == "assistant"
     assert client.conversations.retrieve(begun.id).created_at == begun.created_at
     assert client.conversations.delete(begun.id).deleted
@@ -263,7 +263,7 @@ def test_a_run_that_fails_midway_ends_its_stream():
 
 
 async def test_a_stream_that_sent_text_is_not_retried():
-    """The model's connection breaks after a few words: one failure at once, and the second request is not paid for."""
+    """If the model's connection breaks after a few words, the request fails at once and is not sent twice."""
     async with Loopback() as upstream:
         upstream.answers = [Answer(sse(said("It is ", None), done=False), end="drop")]
         provider = create_provider("open_source", base_url=f"{upstream.url}/v1", model="m", max_retries=3)

@@ -1,4 +1,4 @@
-"""Clients that others wrote talk to a server: they show its tools' calls, and never run them."""
+"""Third-party clients with a real server: they show its tool calls and never run them."""
 
 import json
 import os
@@ -13,11 +13,11 @@ from support.small_agent import add, call
 
 from nbagent import Agent, LLMResponse, ScriptedProvider
 
-pytestmark = pytest.mark.full  # importing these frameworks takes longer than everything else about the server
+pytestmark = pytest.mark.full  # importing these frameworks takes longer than all other server tests
 
 
 def answer(messages, functions):
-    """Adds, then tells the sum and how many questions there were."""
+    """Adds, then answers with the sum and the number of prompts."""
     last = messages[-1]
     if last.role == "tool":
         return f"It is {last.text}, after {sum(message.role == 'user' for message in messages)}."

@@ -1,4 +1,4 @@
-"""What an operator of `nbagent serve` relies on: readiness, logs, request ids, named tokens, several agents, spans."""
+"""Features for operators of `nbagent serve`: readiness, logs, request ids, named tokens, several agents, spans."""
 
 import socket
 

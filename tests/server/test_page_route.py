@@ -1,4 +1,4 @@
-"""The page to try the agent: what it may do, and how it has text rendered."""
+"""The chat page: its security policy, its state, and its patches."""
 
 import asyncio
 import base64
@@ -22,7 +22,7 @@ def add(a: int) -> int:
 
 
 class Waiting(ScriptedProvider):
-    """Begins an answer, and waits."""
+    """Starts an answer, and waits."""
 
     def __init__(self):
         super().__init__(["unused"])

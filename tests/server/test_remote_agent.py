@@ -1,4 +1,4 @@
-"""An agent on a real server, used as if it were here: conversation, trace, approvals, interrupts and failures."""
+"""An agent on a real server, used like a local one: conversation, trace, approvals, interrupts and failures."""
 
 import asyncio
 import threading

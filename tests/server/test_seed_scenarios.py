@@ -1,4 +1,4 @@
-"""Skills over HTTP: called by a model, also wrongly, and by a client itself."""
+"""Skills over HTTP: called by a model, with wrong arguments too, and by a client."""
 
 import pytest
 from support.serving import TOKEN, served

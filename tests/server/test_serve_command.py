@@ -1,4 +1,4 @@
-"""`nbagent serve`: a process of its own, told by its command line, ended by a signal."""
+"""`nbagent serve` as a process: its command line, and its end by a signal."""
 
 import os
 import re
@@ -75,7 +75,7 @@ def test_a_stopped_server_ends_runs_validly(tmp_path, workers):
         assert events_of(streamed)[-1]["metadata"]["problem"]["code"] == "shutting_down"
     assert "Traceback" not in served.log.read_text()
 
-    with serving(tmp_path) as served:  # what was answered is there, and it goes on
+    with serving(tmp_path) as served:  # answered turns are stored, and the conversation continues
         client = served.client(TOKEN)
         kept = client.get("/agent/conversations/c").json()["messages"]
         assert [each["content"] for each in kept[:2]] == ["first", "1: first"]
@@ -96,7 +96,7 @@ def test_runs_of_a_dead_worker_no_longer_count_as_running(tmp_path):
             asked.result(60)
         counted = ""
         while "nbagent_runs_running 0.0" not in counted:
-            with suppress(httpx.HTTPError):  # the connection was to the worker that died
+            with suppress(httpx.HTTPError):  # the connection was to the dead worker
                 counted = client.get("/metrics").text
 
 

@@ -1,4 +1,4 @@
-"""Conversations in a SQLite file: what it holds, what it forgets, a locked file, and full disks."""
+"""Conversations in a SQLite file: content, expiry, locks and full disks."""
 
 import asyncio
 import sqlite3
@@ -24,7 +24,7 @@ async def store(tmp_path):
 
 @pytest.fixture
 def clock(monkeypatch):
-    """The time of day, which stands still until a test sets it."""
+    """A clock that stands still until a test sets it."""
     clock = SimpleNamespace(now=1e9)
     monkeypatch.setattr(time, "time", lambda: clock.now)
     return clock
@@ -74,7 +74,7 @@ async def test_a_file_locked_by_another_program_is_reported(tmp_path, monkeypatc
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(StoreError, match="locked"):
         await store.save(OWNER, Spent(1.0))
-    assert await store.spent(OWNER) == Spent()  # reading goes on
+    assert await store.spent(OWNER) == Spent()  # reading still works
     other.close()
     await store.save(OWNER, Spent(1.0))
     await store.aclose()

@@ -1,4 +1,4 @@
-"""Where conversations are kept: addresses, and a Redis that is gone."""
+"""The addresses of stores, and a Redis that is not available."""
 
 import logging
 import socket
@@ -93,6 +93,6 @@ async def test_a_lost_redis_is_reported_and_reconnected():
     with pytest.raises(StoreError, match="Check that Redis runs"):
         await add_turn(store, "c1", "another")
     with redis_server("--port", port):
-        assert await store.get(OWNER, "c1") is None  # this server keeps nothing
+        assert await store.get(OWNER, "c1") is None  # this server stores nothing
         await add_turn(store, "c1", "a third")
     await store.aclose()

@@ -1,4 +1,4 @@
-"""Several processes share a store: turns never interleave, and a process that dies takes nothing with it."""
+"""Several processes share a store: turns never interleave, and a dead process blocks nothing."""
 
 import asyncio
 import signal
@@ -63,7 +63,7 @@ async def test_the_only_process_on_a_file_takes_over_turns_immediately(tmp_path)
             process.kill()
             process.wait()
         store = open_store(place, lease_s=600)
-        await store.open()  # beside another process, which may hold anything
+        await store.open()  # next to another process, which may hold leases
         assert not await store._take(Lease(OWNER, "conversation:c1", "new"))
         assert not await store._take(Lease(OWNER, "conversation:c2", "new"))
         await store.aclose()

@@ -47,7 +47,7 @@ def test_deleting_a_conversation_ends_its_run():
     asked, gone = threading.Event(), threading.Event()
 
     async def answer(messages, functions):
-        if len(messages) > 1:  # a conversation that has no turn yet can't be deleted
+        if len(messages) > 1:  # a conversation without turns can't be deleted yet
             asked.set()
             await asyncio.to_thread(gone.wait)
         return "too late"

@@ -1,4 +1,4 @@
-"""What every store of conversations promises."""
+"""The promises of every conversation store."""
 
 import asyncio
 import time
@@ -200,7 +200,7 @@ async def test_a_cancelled_waiter_does_not_block_others(store):
 async def test_a_pause_beyond_the_lease_loses_nothing_if_no_other_continues(place):
     store = open_store(place, lease_s=0.1)
     await store.open()
-    store._renew = lambda lease: asyncio.sleep(600)  # a process that is paused renews nothing
+    store._renew = lambda lease: asyncio.sleep(600)  # a paused process renews nothing
     async with store.turn(ANNA, "c1") as turn:
         await asyncio.sleep(0.3)
         await store.save(ANNA, Spent(), turn=turn, messages=turn_of("Is it?"))

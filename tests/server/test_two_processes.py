@@ -26,7 +26,7 @@ def answer(messages, functions):
     tokens = 0 if messages[-1].text == "Who?" else 1000
     return LLMResponse(text, metadata={"usage": Usage(input_tokens=tokens, output_tokens=0)})
 
-provider = ScriptedProvider(answer, price={"input": 10.0, "output": 10.0})  # an answer costs a cent
+provider = ScriptedProvider(answer, price={"input": 10.0, "output": 10.0})  # an answer costs one cent
 
 agent = Agent(provider)
 agent.register_function("erase", "Erase a file.", erase)
@@ -49,13 +49,13 @@ def url(tmp_path_factory, redis_address):
 
 @pytest.fixture
 def token(request):
-    """A token for each test, which has its own conversations and budget."""
+    """A token per test, with its own conversations and budget."""
     tests = [name for name in vars(request.module) if name.startswith("test_")]
     return TOKENS[tests.index(request.function.__name__)]
 
 
 class Connection:
-    """A client that keeps one connection, so that one process answers; the process of its last answer is `pid`."""
+    """A client with one connection, so one process answers. `pid` is the process of its last answer."""
 
     def __init__(self, url, token, open_clients):
         headers = {"Authorization": f"Bearer {token}"}
@@ -96,7 +96,7 @@ def test_a_conversation_continues_in_either_process(both):
     assert both[1].client.get("/agent/conversations/c1").status_code == 404
     asked = {"json": {"message": "x"}, "headers": {"Idempotency-Key": "once"}}
     first, second = (connection.client.post("/agent/chat", **asked).json() for connection in both)
-    assert first == second  # a request that is repeated to the other process
+    assert first == second  # the request was repeated to the other process
     counted = [connection.client.get("/metrics").text for connection in both]
     first, second = ([line for line in text.splitlines() if line.startswith("nbagent_runs")] for text in counted)
     assert first == second != []

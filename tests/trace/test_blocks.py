@@ -1,4 +1,4 @@
-"""The blocks of messages: those of each provider in their order, with signatures, and those of users and tools."""
+"""The blocks of messages of each provider, in order and with signatures, and of users and tools."""
 
 import base64
 import hashlib
@@ -66,7 +66,7 @@ async def test_blocks_contain_the_whole_answer():
     for path in sorted(SAMPLES.glob("*.sse")):
         try:
             response = await sample(path.stem)
-        except ProviderError:  # this one holds no whole answer
+        except ProviderError:  # this stream has no complete answer
             continue
         blocks = blocks_of(answer(response), response)
         said = [block["text"] for block in blocks if block["type"] in ("text", "refusal")]

@@ -6,7 +6,7 @@ from nbagent import Agent, ContextManager, FunctionCall, ScriptedProvider, Trace
 
 
 def agent_of(context: ContextManager | None = None, trace: Trace | None = None) -> Agent:
-    """An agent that answers each question with its last word."""
+    """An agent that answers each prompt with its last word."""
     return Agent(
         ScriptedProvider(lambda messages, functions: messages[-1].text.split()[-1]), context=context, trace=trace
     )
@@ -44,7 +44,7 @@ async def test_a_run_continues_the_branch_until_the_history_changes():
     assert runs["branch"].tolist() == [ids[0], ids[0], ids[2], ids[2], ids[4], ids[5], ids[6]]
     answered = ["one", "say three", "three", "say four", "four"]
     assert said(trace, tips(trace)[4]) == ["say won", *answered, "say five", "five"]
-    assert said(trace, tips(trace)[3]) == ["say one", *answered], "the old branch is as it was"
+    assert said(trace, tips(trace)[3]) == ["say one", *answered], "the old branch is unchanged"
     assert said(trace, tips(trace)[5]) == ["say six", "six"]
     assert said(trace, tips(trace)[6]) == ["say seven", "seven"]
 

@@ -1,4 +1,4 @@
-"""The runs of forks, and those that tools start in other agents, seen from the agent that made them."""
+"""The runs of forks, and runs that tools start in other agents, in the trace of the parent agent."""
 
 import gc
 
@@ -16,7 +16,7 @@ def asking(tool, *answers) -> Agent:
 
 async def test_runs_of_a_sub_agent_that_no_longer_exists():
     async def research() -> str:
-        """Ask another agent."""
+        """Call another agent."""
         return (await answering("Gentoo.").chat("Which is heaviest?")).content
 
     agent = asking(research)
@@ -34,11 +34,11 @@ async def test_only_runs_started_by_this_agents_tools_and_runs_below_them():
     inner, outer = answering("Deep."), []
 
     async def dig() -> str:
-        """Ask the innermost."""
+        """Call the innermost agent."""
         return (await inner.chat("Dig")).content
 
     async def help_() -> str:
-        """Ask the helper."""
+        """Call the helper agent."""
         outer.append(helper := asking(dig))
         return (await helper.chat("Help")).content
 
@@ -62,12 +62,18 @@ async def test_forks_of_forks():
     assert trace.messages["message_id"].is_unique
 
 
-async def test_an_agent_that_shares_the_trace_appears_once():
+async def test_an_agent_that_shares_the_trace_appears_once_even_below_another_trace():
     async def research() -> str:
-        """Ask another agent."""
+        """Call another agent."""
         return (await Agent(ScriptedProvider(["Yes."]), trace=agent.trace).chat("Inside")).content
 
+    async def delegate() -> str:
+        """Call the agent that shares its trace."""
+        return (await agent.chat("Outside")).content
+
     agent = asking(research)
-    await agent.chat("Outside")
+    top = asking(delegate)
+    await top.chat("Top")
     assert agent.trace.with_children() is agent.trace
+    assert top.trace.with_children().runs["prompt"].tolist() == ["Top", "Outside", "Inside"]
     assert agent.trace.runs["prompt"].tolist() == ["Outside", "Inside"]

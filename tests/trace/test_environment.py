@@ -1,4 +1,4 @@
-"""`Trace.environment`: what each session ran on, collected late, and free of folders and names."""
+"""`Trace.environment`: collected late, without names of folders and people."""
 
 import json
 import platform

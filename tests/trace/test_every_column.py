@@ -1,4 +1,4 @@
-"""Every column has a value after runs in which everything happens, and every key refers to a row."""
+"""Every column has a value after runs that use everything, and every key refers to a row."""
 
 import asyncio
 from pathlib import Path

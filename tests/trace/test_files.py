@@ -1,4 +1,4 @@
-"""Saved traces load exactly; files are written completely or not at all; what is no trace is one clear error."""
+"""Saved traces load exactly, files are written completely or not at all, and other files raise a clear error."""
 
 import os
 import sqlite3
@@ -49,7 +49,7 @@ async def test_a_round_trip_is_exact_and_a_loaded_trace_continues_recording(trac
     await Agent(ScriptedProvider(["Hi."]), trace=loaded).chat("Hello")
     assert loaded.runs["output"].tolist()[-1] == "Hi."
     assert loaded.events["event_id"].is_unique
-    loaded.save(str(tmp_path / name))  # over the file that is there
+    loaded.save(str(tmp_path / name))  # over the existing file
     assert_same(loaded, Trace.load(str(tmp_path / name)))
     with pytest.raises(ConfigurationError, match="were not kept"):
         loaded.results("double")

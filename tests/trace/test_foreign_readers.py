@@ -1,4 +1,4 @@
-"""DuckDB and Polars read saved traces as they are: tables, types, joins, sums, and nested JSON by its paths."""
+"""DuckDB and Polars read saved traces directly: tables, types, joins, sums, and nested JSON by path."""
 
 import sqlite3
 from contextlib import closing
@@ -36,7 +36,7 @@ async def trace():
 
 
 def check_sums(trace: Trace, rows: list[tuple]) -> None:
-    """The rows of SUMS are what the tables say."""
+    """Check that the rows of SUMS match the tables."""
     runs = trace.runs
     assert [row[0] for row in rows] == runs["prompt"].tolist()
     assert [row[1] for row in rows] == ["ok", "error"]
@@ -63,7 +63,7 @@ def test_duckdb_reads_parquet(trace, tmp_path):
 
 
 def test_polars_reads_sqlite(trace, tmp_path):
-    """DuckDB does so with an extension that it fetches itself: `INSTALL sqlite; ATTACH 't.sqlite'`."""
+    """DuckDB needs an extension that it downloads: `INSTALL sqlite; ATTACH 't.sqlite'`."""
     trace.save(tmp_path / "t.sqlite")
     arguments = "SELECT json_extract(args, '$.x') FROM tool_calls JOIN runs USING (run_id) WHERE args_valid = 1"
     with closing(sqlite3.connect(tmp_path / "t.sqlite")) as connection:

@@ -1,4 +1,4 @@
-"""What was replayed was not paid again: tables, sums, texts and footers tell it apart."""
+"""Replayed answers are not paid again: tables, sums, texts and footers distinguish them."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from nbagent import Agent, Limits, LLMResponse, ScriptedProvider, Usage
 from nbagent.chat.transcript import Transcript
 from nbagent.notebook.panel.meter import Meter
 
-PRICE = 0.1500006  # dollars for a million input tokens of this model, and one of output
+PRICE = 0.1500006  # dollars for a million input tokens of this model plus one output token
 
 
 def agent(answer, **options):

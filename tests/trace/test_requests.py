@@ -23,7 +23,7 @@ extra_body = {"extra_body": {"user_tag": {"a": 1}}}
 async def double(x: int) -> int:
     """Twice x."""
     for _ in range(2 * x):
-        await asyncio.sleep(0)  # results come in another order than the calls
+        await asyncio.sleep(0)  # results arrive in another order than the calls
     return 2 * x
 
 
@@ -33,19 +33,19 @@ def lookup(x: str = "") -> list:
 
 
 async def converse(agent, providers, plan):
-    """Do with an agent what is planned."""
+    """Carry out the planned actions with an agent."""
     for kind, *values in plan:
         if kind == "ask":
             steps, shows_image, more = values
             _, text = providers.question(steps)
-            with suppress(ProviderError):  # this provider refuses what it does not know in a body
+            with suppress(ProviderError):  # this provider refuses unknown fields
                 await agent.chat([text, PNG] if shows_image else text, max_iterations=3, **more)
         else:
             change(agent, kind, values)
 
 
 def change(agent, kind, values):
-    """What a user may do to a conversation; a number names a message of it, if there is one."""
+    """Changes that a user can make to a conversation; a number selects a message, if it exists."""
     context, history = agent.context, agent.context.messages
     number = values[0] % len(history) if history and values and type(values[0]) is int else None
     if kind == "add":
@@ -59,7 +59,7 @@ def change(agent, kind, values):
 
 
 def rebuilt(trace, call_id, provider):
-    """The body of a call's request, encoded anew from what the tables say."""
+    """The body of a call's request, encoded again from the tables."""
     request = trace.request(call_id)
     effective = request.effective_options
     extra = dict(effective["params"])
@@ -95,7 +95,7 @@ PLAN = [
 
 @pytest.fixture(scope="module")
 def told(providers, tmp_path_factory):
-    """A conversation in which much changed: its trace, which was also streamed to a file, and what was sent."""
+    """A conversation with many changes: its trace, which was also streamed to a file, and the sent bodies."""
     providers.start_anew()
     case = CASES["claude, streaming"]
     provider = providers.provider(case)
@@ -130,7 +130,7 @@ def test_a_run_has_its_system_prompt(told):
     for run_id, texts in ((runs[0], ["Be brief."]), (runs[1], ["Be brief."]), (runs[-1], [])):
         assert trace.run(run_id)["messages"].query("role == 'system'")["text"].tolist() == texts
         assert ("system: Be brief." in str(trace.transcript(run_id))) is bool(texts)
-    assert trace.prompts["hash"].is_unique, "what requests share is kept once"
+    assert trace.prompts["hash"].is_unique, "shared texts are kept once"
     assert trace.prompts["kind"].tolist().count("tools") == 2
 
 
@@ -138,7 +138,7 @@ PRICE = {"input": 3.0, "output": 15.0, "cached": 0.3}
 
 
 def random_plan(chance, takes_images):
-    """Questions with images, thinking and calls, and changes of the conversation between them."""
+    """Prompts with images, thinking and calls, with changes of the conversation in between."""
     plan = []
     for _ in range(chance.randint(3, 8)):
         wishes = [

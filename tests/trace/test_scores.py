@@ -1,4 +1,4 @@
-"""Scores of runs, calls and tool calls: replaced, taken back, concatenated, and shown safely."""
+"""Scores of runs, calls and tool calls: replaced, withdrawn, concatenated, and shown safely."""
 
 import re
 

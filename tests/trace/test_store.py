@@ -1,4 +1,4 @@
-"""A trace with many rows moves them to a temporary file: tables stay complete, memory is bounded."""
+"""A large trace spills to a temporary file: tables stay complete, and memory is bounded."""
 
 import json
 import os
@@ -52,13 +52,13 @@ async def test_incomplete_rows_are_visible_and_reading_does_not_change_tables():
     assert_same(tables(Trace.concat([watched])), tables(watched))
 
 
-# A process of its own: the garbage of a whole test run, traced, would be collected sixty times.
+# In a separate process, because the garbage of a whole test run would be traced and collected sixty times.
 PEAKS = '''
 import asyncio, gc, sys, tracemalloc
 from nbagent import Agent, FunctionCall, ScriptedProvider, Trace
 
 async def peak(max_bytes, steps):
-    """The most bytes in use while a run clears its history and its trace keeps everything."""
+    """The peak memory of a run that clears its history while its trace keeps everything."""
 
     def page(number: int) -> str:
         """A page."""
@@ -78,7 +78,7 @@ async def peak(max_bytes, steps):
     return most
 
 steps, max_bytes = map(int, sys.argv[1:])
-asyncio.run(peak(None, 2))  # what is loaded once
+asyncio.run(peak(None, 2))  # imports and caches
 print(asyncio.run(peak(None, steps)), asyncio.run(peak(max_bytes, steps)))
 '''
 
@@ -88,7 +88,7 @@ def test_memory_is_bounded_even_within_one_long_run():
     steps, most = 300, 400_000
     done = subprocess.run([sys.executable, "-c", PEAKS, str(steps), str(most)], capture_output=True, text=True)
     whole, bounded = map(int, done.stdout.split())
-    results = steps * 5_000  # those that the run itself returns
+    results = steps * 5_000  # kept by the run itself
     assert whole > results + 6 * most
     assert bounded < results + 5 * most
 

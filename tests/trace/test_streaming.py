@@ -1,4 +1,4 @@
-"""A file that grows with the trace equals it after each run, and can be read before that and after a crash."""
+"""A streamed file equals the trace after each run, and can be read in between and after a crash."""
 
 import os
 import signal
@@ -140,13 +140,13 @@ async def test_a_deleted_file_stops_streaming_but_not_the_run(tmp_path, caplog):
 
 KILLED = '''
 import sys, time
-import pandas  # on a busy machine, longer than a tool may take
+import pandas  # on a busy machine, this takes longer than a tool's timeout
 from nbagent import Agent, FunctionCall, ScriptedProvider, Trace
 trace = Trace(max_bytes=20_000)
 turns = [FunctionCall("say", {"text": "x" * 3_000}, str(n)) for n in range(30)]
 
 def say(text: str) -> str:
-    """Says it."""
+    """Say it."""
     if len(trace.tool_calls) == 30:
         print("running", flush=True)
         time.sleep(600)

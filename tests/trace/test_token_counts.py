@@ -1,4 +1,4 @@
-"""The token counts in the tables equal those that a real server of llama.cpp reports."""
+"""The token counts in the tables match those of a real llama.cpp server."""
 
 import json
 
@@ -29,6 +29,6 @@ async def test_token_counts_of_the_embedded_model():
 
 
 def timings(body: str) -> dict:
-    """The last counts in a raw answer from the server of llama.cpp."""
+    """The last counts in a raw answer from llama.cpp's server."""
     lines = [line.removeprefix("data:") for line in body.splitlines() if '"timings"' in line]
     return json.loads(lines[-1])["timings"]

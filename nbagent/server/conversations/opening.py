@@ -23,7 +23,7 @@ def open_store(place: str, **options: Any) -> ConversationStore:
       has four slashes, `"sqlite:////srv/conversations.sqlite"`
     - `"redis://user:password@host:6379/0"`, `"rediss://…"` with TLS, `"unix:///path/to/redis.sock"`
 
-    `options` are those of `ConversationStore`: `lease_s`, `ttl_s`, `answer_ttl_s`. Raises ConfigurationError.
+    `options` go to `ConversationStore`: `lease_s`, `ttl_s`, `answer_ttl_s`. Raises ConfigurationError.
 
     >>> open_store("sqlite:///conversations.sqlite", ttl_s=86_400)
     SQLiteStore('conversations.sqlite')

@@ -61,10 +61,7 @@ async def conversations(
 @router.get("/{conversation_id}")
 async def conversation(host: Host, owner: Owner, conversation_id: ConversationId) -> StoredConversation:
     """A conversation with its messages."""
-    found = await host.store.get(owner, conversation_id)
-    if found is None:
-        raise not_found("conversation of that id")
-    return StoredConversation.model_validate(found)
+    return StoredConversation.model_validate(await host.conversation(owner, conversation_id))
 
 
 @router.delete("/{conversation_id}", status_code=204)

@@ -36,7 +36,7 @@ from nbagent.core.render.markdown import printable
 from nbagent.server.conversations.store import Conversation
 from nbagent.server.event_stream import EventStream, sse
 from nbagent.server.hosted_run import STOPPED, HostedRun
-from nbagent.server.problems import not_found, problem_of
+from nbagent.server.problems import problem_of
 from nbagent.server.routes.chat import ChatRequest, run_request
 from nbagent.server.routes.dependencies import ID_PATTERN, Host, Owner
 
@@ -72,9 +72,7 @@ async def state(
     """The panel's state for a conversation, or for a new one with this agent."""
     if conversation_id is None:
         return _json({"turns": {}, "greeting": greeting(host.agents.get(agent, host.agent), ABOUT)})
-    found = await host.store.get(owner, conversation_id)
-    if found is None:
-        raise not_found("conversation of that id")
+    found = await host.conversation(owner, conversation_id)
     return _json({"turns": await asyncio.to_thread(_turns, found)})
 
 

@@ -7,7 +7,7 @@
   starts are its children
 
 A replayed answer is marked `nbagent.replayed`. It cost no money and no time: its tokens are 0, and metrics don't count
-it. Only `chat` spans have a model and the token counts that backends add up; those of a run have other names.
+it. Only `chat` spans have a model and the token counts that backends add up; a run's totals have other names.
 
 The texts of messages and errors, and the tools' parameters, are omitted unless the user asks for them. The description
 of a tool that runs, its docstring, is sent.
@@ -221,7 +221,7 @@ class Telemetry:
             yield ServerSpan(span, method)
 
     def stop(self) -> None:
-        """Ignore runs that start from now on, including those of forks."""
+        """Ignore runs that start from now on, including forks' runs."""
         self._stopped = True
         if self in self.observers:
             self.observers.remove(self)

@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from nbagent.trace.views.days import local_days
 from nbagent.trace.views.tool_stats import COLUMNS_OF_STATS, tool_stats
 
 if TYPE_CHECKING:
@@ -50,6 +49,14 @@ def _keys(by: str, tables: Mapping[str, pd.DataFrame]) -> pd.Series[Any]:
         tags = dict(zip(tagged["run_id"], map(json.loads, tagged["tags"]), strict=True))
         return calls["run_id"].map(lambda run_id: tags.get(run_id, [])).astype(object)
     return calls["model"]
+
+
+def local_days(times: pd.Series[Any]) -> pd.Series[Any]:
+    """Return the day of each time in the local time zone, where days start at a quarter of an hour in UTC."""
+    quarters = times.dt.floor("15min")
+    local = {quarter: quarter.to_pydatetime().astimezone().date() for quarter in quarters.dropna().unique()}
+    days: pd.Series[Any] = quarters.map(local)
+    return days
 
 
 def _summed(every: pd.DataFrame, by: str) -> pd.DataFrame:

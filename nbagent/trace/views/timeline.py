@@ -28,7 +28,7 @@ LEGEND = {
     "approval": "waiting for approval",
     "error": "failed",
 }
-#: Beyond this many steps, those of the same model or tool share lanes.
+#: Beyond this many steps, each model and tool has one lane.
 MAX_LANES = 40
 #: The longest wait for a person that is drawn in full, as a share of the time in which something runs.
 WAIT_SHARE = 0.1

@@ -1,4 +1,4 @@
-"""`nbagent acp` as a process, by the client of the protocol's SDK: the agent tells what happened if it is asked."""
+"""`nbagent acp` as a process, with the client of the protocol's SDK. A prompt asks the agent for the outcome."""
 
 import asyncio
 import json

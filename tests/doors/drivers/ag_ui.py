@@ -1,4 +1,4 @@
-"""`POST /ag-ui`, with the protocol's own types: a run that needs a person ends, and the next one has the decision."""
+"""`POST /ag-ui`, with the protocol's own types. A run that needs a person ends, and the next one has the decision."""
 
 import asyncio
 import json

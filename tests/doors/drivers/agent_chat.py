@@ -1,4 +1,4 @@
-"""`POST /agent/chat`, with the whole answer as JSON or in events. A person decides at `/agent/approvals`."""
+"""`POST /agent/chat`, as JSON or as events. A person decides at `/agent/approvals`."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ class Door:
         self.client = await places.enter_async_context(client)
 
     async def see(self, case):
-        self.begun = asyncio.Event()  # is set once the user has seen that the agent waits
+        self.begun = asyncio.Event()  # set once the user has seen that the agent waits
         self.asked = {"conversation_id": new_id("conv"), "waits_for_approval": True}
         asking = asyncio.create_task(self.ask(case.question))
         if case.does == "interrupt":
@@ -59,7 +59,7 @@ class Door:
 
 
 class Streamed(Door):
-    """The run's events as they come. The event `approval` says what a person is asked."""
+    """The run's events as they arrive. The event `approval` has the call to decide on."""
 
     accept = "text/event-stream"
 

@@ -1,4 +1,4 @@
-"""The `%%agent` cell in a real kernel, by the messages of a front end."""
+"""The `%%agent` cell in a real kernel, through the messages of a front end."""
 
 import json
 from dataclasses import replace
@@ -6,7 +6,7 @@ from dataclasses import replace
 from doors.cases import EDITED
 from doors.drivers.page import seen_in
 
-#: Are clicked in a form.
+#: The buttons of a form.
 BUTTONS = {"approve": "Approve", "deny": "Deny", "edit": "Approve"}
 
 
@@ -17,7 +17,7 @@ class Door:
         self.kernel = places.kernel
 
     def begin(self):
-        """Another agent, without the messages of earlier cases."""
+        """Create another agent, without the messages of earlier cases."""
         self.kernel.forget()
         self.kernel.ok("cases.begin()\nagent = cases.agent()")
 

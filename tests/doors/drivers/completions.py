@@ -1,4 +1,4 @@
-"""`POST /v1/chat/completions`, whole and in chunks, by the official SDK. The client holds the conversation."""
+"""`POST /v1/chat/completions`, whole and in chunks, with the official SDK. The client keeps the conversation."""
 
 import asyncio
 
@@ -20,7 +20,7 @@ class Door:
         self.client = await places.enter_async_context(client)
 
     async def see(self, case):
-        self.begun = asyncio.Event()  # is set once the user has seen that the agent waits
+        self.begun = asyncio.Event()  # set once the user has seen that the agent waits
         content = case.question
         if case.draws:
             picture = {"type": "image_url", "image_url": {"url": f"data:image/gif;base64,{GIF}"}}

@@ -1,4 +1,4 @@
-"""The notebook's tools as an MCP server, by the official client. A person decides in a form in the notebook."""
+"""The notebook's tools as an MCP server, with the official client. A person decides in a form in the notebook."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ class Door(cell.Door):
             calling = asyncio.create_task(client.call_tool(call.name, call.arguments))
             if case.does == "interrupt":
                 while not self.kernel.value("cases.WAITING.is_set()"):
-                    await asyncio.sleep(0)  # lets the client send
+                    await asyncio.sleep(0)  # let the client send
                 calling.cancel()
             elif case.does:
                 await self.decide(case.does)

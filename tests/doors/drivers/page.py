@@ -1,4 +1,4 @@
-"""What a cell or a panel shows of a run, read from its page."""
+"""Reads what a cell or panel shows from its HTML."""
 
 import html
 import json
@@ -11,12 +11,12 @@ _CALL = re.compile(
     r".*?<small>(?P<kind>result|error)</small><pre>(?P<result>.*?)</pre>",
     re.S,
 )
-#: Words of the page, and how a run that they tell of has ended.
+#: Words in the HTML, and the status that they stand for.
 _STATUSES = {"Interrupted.": "interrupted", "The limit of": "limit", "nbagent-error": "error", ">denied<": "denied"}
 
 
 def seen_in(page):
-    """What a user sees of the only answer in this page."""
+    """Return what the user sees of the only answer in the HTML."""
     page = re.sub(r"<style>.*?</style>", "", page, flags=re.S)
     status = next((status for words, status in _STATUSES.items() if words in page), "ok")
     images = re.findall(r'<img src="data:image/gif;base64,([^"]*)"', page)

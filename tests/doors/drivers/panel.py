@@ -1,4 +1,4 @@
-"""The chat panel in a real kernel, by the messages of a front end."""
+"""The chat panel in a real kernel, through the messages of a front end."""
 
 import json
 
@@ -27,7 +27,7 @@ class Door(cell.Door):
         return self.answer(1)
 
     def answer(self, number):
-        """What the panel shows of the answer of this number, once it is complete."""
+        """Return what the panel shows for the answer with this number, once it is complete."""
 
         def is_over():
             return not self.panel.can("Stop") and self.panel.html().count('class="nbagent-foot') == number

@@ -1,4 +1,4 @@
-"""`POST /v1/responses`, whole and in events, by the official SDK. The server holds the conversation."""
+"""`POST /v1/responses`, whole and in events, with the official SDK. The server keeps the conversation."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ class Door:
         self.client = await places.enter_async_context(client)
 
     async def see(self, case):
-        self.begun = asyncio.Event()  # is set once the user has seen that the agent waits
+        self.begun = asyncio.Event()  # set once the user has seen that the agent waits
         self.conversation = new_id("conv")
         content = [{"type": "input_text", "text": case.question}]
         if case.draws:

@@ -1,4 +1,4 @@
-"""`trace.export` writes what OpenAI's fine-tuning reads: each line is checked with the types of OpenAI's own SDK."""
+"""`trace.export` writes files for OpenAI's fine-tuning. Each line is checked with the types of OpenAI's SDK."""
 
 import asyncio
 import json
@@ -30,14 +30,14 @@ def picture() -> Image:
 
 
 def check(value):
-    """Go through a validated value: pydantic checks an iterable as it is read."""
+    """Read a validated value completely, since pydantic checks an iterable while it is read."""
     if not isinstance(value, str):
         for item in value.values() if isinstance(value, dict) else value if hasattr(value, "__iter__") else ():
             check(item)
 
 
 def exported(trace, path, *selected):
-    """The lines of the file, of which OpenAI's types take each."""
+    """The lines of the file, validated with OpenAI's types."""
     count = trace.export(path, *selected)
     lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
     assert len(lines) == count

@@ -25,7 +25,7 @@ async def server():
 
 
 async def recorded(server, text="hi", **options):
-    """The trace of one question."""
+    """The trace of one prompt."""
     provider = create_provider("deepseek", api_key=KEY, base_url=f"{server.url}/v1", max_retries=0, **options)
     agent = Agent(provider, trace=Trace(record_http=True))
     await asyncio.gather(agent.chat(text), return_exceptions=True)
@@ -57,7 +57,7 @@ def trace_of(*exchanges):
 async def test_the_table_and_its_short_display(server):
     trace = await recorded(server, "x" * 100_000)
     trace.record(Http(metadata={"run_id": None}, exchange=exchange(error_type="X", error_message="no")))
-    trace.record(Http("loading the model", metadata={"run_id": "run_1"}))  # a note is no exchange
+    trace.record(Http("loading the model", metadata={"run_id": "run_1"}))  # a note is not an exchange
     assert trace.http.dtypes.astype(str).to_dict() == COLUMNS["http"]
     assert trace.http["status"].fillna(0).tolist() == [200, 0]
     assert trace.http["error_message"][1] == "no"
@@ -73,7 +73,7 @@ needs_curl = pytest.mark.skipif(not shutil.which("curl"), reason="needs curl, wh
 @needs_curl
 @pytest.mark.parametrize("text", ['it\'s "quoted" $HOME `date` \\n\n BODY\nüñ 你好 &<>', "x" * 300_000])
 async def test_the_curl_command_sends_the_same_request(server, text):
-    """Run by a real shell and a real curl, with the key from the environment."""
+    """Run it with a real shell and curl, with the key from the environment."""
     headers = {"X-Odd": 'it\'s "odd" $HOME `date` \\ !', "X-Corp-Token": "corp-0123456789"}
     command = (await recorded(server, text, headers=headers)).curl()
     assert KEY not in command

@@ -67,7 +67,7 @@ async def test_the_tree_of_a_run_with_a_retry_and_parallel_tools(collected, monk
     assert first.attributes["server.port"] == urlsplit(server.url).port
     assert [event.name for event in first.events] == ["retry"]
     assert first.events[0].attributes["error.type"] == "ServerError"
-    assert first.attributes["nbagent.usage_estimated"] is True  # the provider did not count
+    assert first.attributes["nbagent.usage_estimated"] is True  # the provider reported no counts
     used = {name: value for name, value in last.attributes.items() if name.startswith("gen_ai.usage")}
     assert used == {
         "gen_ai.usage.input_tokens": 20,
@@ -118,7 +118,7 @@ async def test_an_interrupt_ends_all_spans(collected):
     started = asyncio.Event()
 
     async def wait() -> None:
-        """Wait for ever."""
+        """Wait forever."""
         started.set()
         await asyncio.Event().wait()
 
@@ -142,7 +142,7 @@ async def test_spans_started_by_a_tool_are_its_children(collected):
     child = collected.follow(Agent(ScriptedProvider(["half"], model="child")))
 
     def ask(question: str) -> str:
-        """Ask another agent, from the tool's own thread."""
+        """Call another agent, from the tool's thread."""
         with tracer.start_as_current_span("my own"):
             return str(child.chat_sync(question))
 
@@ -267,7 +267,7 @@ def counted(text="eight", calls=None, model="claude-sonnet-5"):
 
 
 def twice():
-    """An agent that asks its model twice, at a known price."""
+    """An agent with two model requests at a known price."""
     provider = ScriptedProvider([counted("", [FunctionCall("double", {"x": 4})]), counted()], model="claude-sonnet-5")
     provider.provider_name = "claude"
     return Agent(provider, tools=[double])

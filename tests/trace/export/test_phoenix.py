@@ -1,4 +1,4 @@
-"""Arize Phoenix, a real backend: it decodes what is sent to it, and reads sums, sessions, messages and tools from it.
+"""Arize Phoenix, a real backend, reads usage, sessions, messages and tools from the spans.
 
 `make test-phoenix` installs it into an environment of its own, .venv-phoenix.
 """
@@ -67,12 +67,12 @@ def agent():
 
 
 async def sent(phoenix, asking):
-    """Ask, and what Phoenix then holds of the conversation: its session, and its spans by name."""
+    """Send a prompt. Return the conversation's session in Phoenix, and its spans by name."""
     telemetry = asking.trace.to_otel(phoenix, capture_content=True)
     result = await asking.chat("Twice 4?")
     await asyncio.to_thread(telemetry.stop)
     async with asyncio.timeout(60), httpx.AsyncClient(base_url=f"{phoenix}/v1/projects/default") as client:
-        while True:  # Phoenix inserts what it received a moment later
+        while True:  # Phoenix inserts received spans a moment later
             sessions = (await client.get("/sessions")).json()["data"]
             spans = (await client.get("/spans", params={"limit": 100})).json()["data"]
             own = [

@@ -65,7 +65,7 @@ async def test_tokens_cost_answers_and_results():
     change = difference.set_index("column")["change"]
     assert change["cost_usd"] == pytest.approx(costs[1] - costs[0])
     assert change["input_tokens"] == 50
-    assert len(found) == 8  # these, the cost, and what the tool said
+    assert len(found) == 8  # these, the cost, and the tool's text
 
 
 async def test_a_call_that_only_one_run_has_does_not_shift_others():

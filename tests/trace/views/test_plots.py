@@ -1,4 +1,4 @@
-"""The spans of the timeline, the contents of pictures and of views as text, and the display of a trace."""
+"""The spans of the timeline, the contents of plots and text views, and the display of a trace."""
 
 import asyncio
 import re
@@ -132,14 +132,14 @@ async def test_approval_waits_do_not_count_as_tool_time():
     ax = agent.trace.timeline()
     assert "waiting for approval" in ax.figure.legends[0].get_texts()[-1].get_text()
     assert ax.get_xlabel() == "seconds (long waits for approval left out)"
-    assert ax.get_xlim()[1] < 0.15, "the waits are drawn short"
-    assert re.fullmatch(r"1[5-9]\d ms|[\d.]+ s", ax.texts[1].get_text()), "but their times are told"
+    assert ax.get_xlim()[1] < 0.15, "the waits are shortened"
+    assert re.fullmatch(r"1[5-9]\d ms|[\d.]+ s", ax.texts[1].get_text()), "but their durations are shown"
     assert agent.tool_stats()[["calls", "succeeded", "denied"]].values.tolist() == [[2, 1, 1]]
 
 
 @pytest.fixture
 def font(tmp_path):
-    """An installed font that has 日 and 本, and nothing else."""
+    """An installed font that has only 日 and 本."""
     from fontTools.fontBuilder import FontBuilder
     from fontTools.pens.ttGlyphPen import TTGlyphPen
     from matplotlib import font_manager

@@ -46,7 +46,7 @@ def test_each_criterion_selects_rows_of_every_table(tables):
         ({"errors": True}, "calls", "error_type", ["ValueError"]),
         ({"errors": True}, "tool_calls", "args", [{"column": "x"}]),
         ({"errors": True}, "messages", "role", ["assistant", "tool"]),
-        ({"text": "THEM (all"}, "runs", "prompt", ["How heavy?"]),  # no pattern; in its thinking
+        ({"text": "THEM (all"}, "runs", "prompt", ["How heavy?"]),  # not a pattern; found in its thinking
         ({"text": "sex"}, "tool_calls", "name", ["count"]),
         ({"run_id": first, "tool": "mean", "errors": True, "text": "x"}, "tool_calls", "args", [{"column": "x"}]),
     ]:

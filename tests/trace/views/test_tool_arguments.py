@@ -14,7 +14,7 @@ def mean(column: str, digits: int | None = None, share: float = 1, robust: bool 
 
 
 def load(rows: int) -> pd.DataFrame:
-    """A table of so many rows."""
+    """A table with this many rows."""
     if rows < 0:
         raise ValueError("too few")
     return pd.DataFrame({"x": range(rows)}, index=pd.RangeIndex(10, 10 + rows))

@@ -1,4 +1,4 @@
-"""The conversation of a trace as cleaned HTML and as plain text."""
+"""The conversation of a trace as sanitised HTML and as plain text."""
 
 import html
 import re
@@ -123,7 +123,7 @@ async def test_no_text_becomes_raw_html():
     assert tags <= {"div", "span", "p", "a", "details", "summary", "code", "pre", "small"}
     assert not re.search(r"<[^>]*\b(on\w+|src|srcdoc)\s*=", rest)
     assert not re.search(r"href=.?(?!https?:)", rest.replace('href="http', ""))
-    assert "alert(1)" in seen(page)  # it is there to be read
+    assert "alert(1)" in seen(page)  # it is shown as text
 
 
 def test_an_empty_transcript_has_a_note():

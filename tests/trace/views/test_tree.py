@@ -1,4 +1,4 @@
-"""Which agent asked which: `trace.tree()`, and the timeline of agents that ask agents."""
+"""Agents that call agents: `trace.tree()`, and the timeline."""
 
 import re
 
@@ -75,7 +75,7 @@ async def test_the_plot_of_a_tree(agent):
     shown = [text.get_text() for text in ax.texts]
     assert shown[::2][:2] == ["Which one?", 'research(question="Heaviest?")']
     assert shown[1].startswith("ok · 6 requests")
-    assert len(ax.lines) == 6 + 4  # dots, and lines to what started them
+    assert len(ax.lines) == 6 + 4  # dots, and lines to their parents
     assert Trace().tree().plot().texts[0].get_text() == "Nothing yet."
 
 

@@ -10,8 +10,6 @@ from openai.types.conversations import Conversation, ConversationDeletedResource
 from pydantic import Field
 
 from nbagent.core.messages import new_id
-from nbagent.server.agent_host import AgentHost
-from nbagent.server.conversations.store import Conversation as Stored
 from nbagent.server.conversations.store import Spent
 from nbagent.server.problems import not_found
 from nbagent.server.routes.dependencies import MAX_MESSAGES, Host, Owner
@@ -48,7 +46,7 @@ async def create_conversation(host: Host, owner: Owner, body: NewConversation) -
 @router.get("/{conversation_id}")
 async def retrieve_conversation(host: Host, owner: Owner, conversation_id: str) -> Conversation:
     """Return the id and creation time of a conversation."""
-    return _shown(conversation_id, (await _found(host, owner, conversation_id)).created)
+    return _shown(conversation_id, (await host.conversation(owner, conversation_id)).created)
 
 
 @router.delete("/{conversation_id}")
@@ -62,14 +60,8 @@ async def delete_conversation(host: Host, owner: Owner, conversation_id: str) ->
 @router.get("/{conversation_id}/items")
 async def list_items(host: Host, owner: Owner, conversation_id: str, page: ItemsPage) -> dict[str, Any]:
     """Return the items of a conversation, by default the last first."""
-    found = await _found(host, owner, conversation_id)
+    found = await host.conversation(owner, conversation_id)
     return page_of_items(list(stored_items(conversation_id, found.messages)), page)
-
-
-async def _found(host: AgentHost, owner: str, conversation_id: str) -> Stored:
-    if (found := await host.store.get(owner, conversation_id)) is None:
-        raise not_found("conversation of that id")
-    return found
 
 
 def _shown(conversation_id: str, created: float, metadata: dict[str, str] | None = None) -> Conversation:

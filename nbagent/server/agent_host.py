@@ -73,7 +73,7 @@ class AgentHost:
 
     @property
     def models(self) -> list[str]:
-        """The names that a request may use as its model: the agent's own model first, other models, and agents."""
+        """The model names for requests: first the agent's own model, then other models and agents."""
         own = f"{self.agent.provider.provider_name}:{self.agent.provider.model_name}"
         return list(dict.fromkeys([own, *self.settings.models, *filter(None, self.agents)]))
 

@@ -1,7 +1,7 @@
 """Access control: bearer tokens, and the Host and Origin of each request.
 
-Besides the token, which no web page knows, a request needs the host name of this server, and its Origin, if a browser
-sent one, must be this server or an allowed page. This prevents DNS rebinding.
+Besides a token, which no web page knows, a request needs a host name of this server. If a browser sent an Origin, it
+must be this server or an allowed page. This prevents DNS rebinding.
 
 Three paths need no token and accept any host name: `/healthz` and `/readyz`, since load balancers use addresses, and
 `/`, the page that asks for the token and contains no data. A browser that opens another page prompts for the token as

@@ -111,26 +111,3 @@ def messages_of(rows: Iterable[Row]) -> list[LLMMessage]:
     """Return the messages in rows of `messages`."""
     known = ({"role": row["role"], "content": row["text"] or "", **json.loads(row.get("data") or "{}")} for row in rows)
     return list(map(LLMMessage.from_dict, known))
-
-
-def system_rows(rows: Mapping[str, Sequence[Row]]) -> dict[str, list[Row]]:
-    """Return rows of `messages` and `blocks` for system prompts of a run that are rows of an earlier run.
-
-    `messages` has each system prompt once, in the run that sent it first. `rows` are the run's rows, by table.
-    """
-    own = {row["text"] for row in rows["messages"] if row["role"] == "system"}
-    first: dict[str, Row] = {}
-    for call in rows["calls"]:
-        if call.get("system_hash"):
-            first.setdefault(call["system_hash"], call)
-    texts = {row["hash"]: row["text"] for row in rows["prompts"]}
-    messages, blocks = [], []
-    for known, call in first.items():
-        if (text := texts.get(known)) is None or text in own:  # None: not in the file
-            continue
-        shared = {key: call[key] for key in ("run_id", "session_id", "cell_id", "ts")}
-        shared |= {"message_id": f"system_{call['call_id']}", "text": text}
-        messages.append({**shared, "role": "system", "n_blocks": 1, "trimmed": False, "pinned": False})
-        block = {"type": "text", "block_id": f"{shared['message_id']}_0", "index": 0, "chars": len(text)}
-        blocks.append({**shared, **block, "signature": False})
-    return {"messages": messages, "blocks": blocks}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Sequence
-from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from nbagent.checks import check_choice, check_number, checked_path, invalid
@@ -17,7 +16,7 @@ from nbagent.errors import ConfigurationError, missing_extra
 from nbagent.trace import environment
 from nbagent.trace.export import http
 from nbagent.trace.recorder import MAX_BYTES, Recorder
-from nbagent.trace.requests import Requests, system_rows
+from nbagent.trace.requests import Requests
 from nbagent.trace.rows import Row
 from nbagent.trace.schema import FORMAT, TABLES
 from nbagent.trace.scores import new_score, scores_that_count
@@ -235,16 +234,23 @@ class Trace:
 
     def _rows_of(self, run_id: str) -> dict[str, list[Row]]:
         """Copies of the rows of one run, by table. See `run`."""
+        find = self.recorder.rows
         with self.recorder.lock:
-            if not isinstance(run_id, str) or not self.recorder.rows("runs", "run_id = ?", run_id):
+            if not isinstance(run_id, str) or not find("runs", "run_id = ?", run_id):
                 raise unknown_run(run_id)
-            rows = {name: self.recorder.rows(name, "run_id = ?", run_id) for name in TABLES}
+            rows = {name: find(name, "run_id = ?", run_id) for name in TABLES}
             hashes = dict.fromkeys(call[name] for name in ("system_hash", "tools_hash") for call in rows["calls"])
-            prompts = [self.recorder.rows("prompts", "hash = ?", each)[:1] for each in hashes if each]
+            prompts = [row for each in hashes if each for row in find("prompts", "hash = ?", each)[:1]]
             sessions = dict.fromkeys(run["session_id"] for run in rows["runs"])
-            known = [self.recorder.rows("environment", "session_id = ?", each)[-1:] for each in sessions]
-            rows |= {"prompts": [*chain(*prompts)], "environment": [*chain(*known)]}
-        return rows | {name: [*system, *rows[name]] for name, system in system_rows(rows).items()}
+            known = [row for each in sessions for row in find("environment", "session_id = ?", each)[-1:]]
+            # the row of a system prompt belongs to the run that sent it first
+            own = {row["text"] for row in rows["messages"] if row["role"] == "system"}
+            texts = [row["text"] for row in prompts if row["kind"] == "system" and row["text"] not in own]
+            system = [row for text in texts for row in find("messages", "role = 'system' AND text = ?", text)[:1]]
+            blocks = [block for row in system for block in find("blocks", "message_id = ?", row["message_id"])]
+        earlier = {"messages": system, "blocks": blocks}
+        rows |= {name: [*({**row, "run_id": run_id} for row in found), *rows[name]] for name, found in earlier.items()}
+        return rows | {"prompts": prompts, "environment": known}
 
     def _frame(self, name: str, wanted: Collection[str] | None = None) -> TraceFrame:
         """A table as users see it, or its `wanted` columns."""

@@ -19,6 +19,7 @@ from typing_extensions import override
 
 from nbagent.errors import ConfigurationError, StoreError, missing_extra
 from nbagent.server.conversations.store import (
+    FIELDS,
     Change,
     Conversation,
     ConversationStore,
@@ -28,6 +29,8 @@ from nbagent.server.conversations.store import (
     Spent,
     answer_name,
     cursor_from,
+    info_from,
+    info_values,
     page_of,
     with_messages,
 )
@@ -172,10 +175,10 @@ class RedisStore(ConversationStore):
     async def get(self, owner: str, conversation_id: str) -> Conversation | None:
         async with self._commands() as client:
             pipeline = client.pipeline(transaction=True)
-            pipeline.hgetall(self._key(owner, "conversation", conversation_id))
+            pipeline.hmget(self._key(owner, "conversation", conversation_id), FIELDS)
             pipeline.lrange(self._key(owner, "messages", conversation_id), 0, -1)
             values, texts = await pipeline.execute()
-        return with_messages(_info(conversation_id, owner, values), texts) if values else None
+        return with_messages(info_from(owner, conversation_id, values), texts) if values[0] is not None else None
 
     @override
     async def page(self, owner: str, limit: int = 20, after: str | None = None) -> Page:
@@ -190,9 +193,10 @@ class RedisStore(ConversationStore):
             ids = [conversation_id for conversation_id, updated in rows if (updated, conversation_id) < last]
             pipeline = client.pipeline(transaction=False)
             for conversation_id in ids[: limit + 1]:
-                pipeline.hgetall(self._key(owner, "conversation", conversation_id))
+                pipeline.hmget(self._key(owner, "conversation", conversation_id), FIELDS)
             found = await pipeline.execute()
-        return page_of([_info(each, owner, values) for each, values in zip(ids, found, strict=False) if values], limit)
+        known = [info_from(owner, *pair) for pair in zip(ids, found, strict=False) if pair[1][0] is not None]
+        return page_of(known, limit)
 
     @override
     async def spent(self, owner: str) -> Spent:
@@ -221,8 +225,7 @@ class RedisStore(ConversationStore):
         values += [json.dumps(asdict(answer)) if answer else "", _milliseconds(self.answer_ttl_s)]
         if change:
             info = change.info
-            stored = {name: getattr(info, name) for name in ("title", "created", "updated", "message_count")}
-            stored |= {"dollars": info.spent.dollars, "tokens": info.spent.tokens}
+            stored = dict(zip(FIELDS, info_values(info), strict=True))
             ttl = "" if self.ttl_s is None else _milliseconds(self.ttl_s)
             values += [change.lease.ticket, change.kept, ttl, info.updated, info.id, 2 * len(stored)]
             values += [*chain.from_iterable(stored.items()), *change.added]
@@ -303,18 +306,6 @@ class RedisStore(ConversationStore):
                 f"Conversations in {self.address!r} can't be read or written: {reason}. Check that Redis runs there, "
                 "and the user and password in its address."
             ) from error
-
-
-def _info(conversation_id: str, owner: str, values: dict[str, str]) -> Conversation:
-    return Conversation(
-        id=conversation_id,
-        owner=owner,
-        title=values["title"],
-        created=float(values["created"]),
-        updated=float(values["updated"]),
-        spent=Spent(float(values["dollars"]), int(values["tokens"])),
-        message_count=int(values["message_count"]),
-    )
 
 
 def _milliseconds(seconds: float) -> int:

@@ -23,6 +23,7 @@ from typing_extensions import override
 from nbagent.checks import checked_path
 from nbagent.errors import StoreError
 from nbagent.server.conversations.store import (
+    FIELDS,
     Change,
     Conversation,
     ConversationStore,
@@ -32,6 +33,8 @@ from nbagent.server.conversations.store import (
     Spent,
     answer_name,
     cursor_from,
+    info_from,
+    info_values,
     page_of,
     with_messages,
 )
@@ -73,10 +76,12 @@ FORMAT = SQLiteFormat("conversations of the server", "nbcv", version=2, tables=_
 #: SQLite's name for a database in memory.
 MEMORY = ":memory:"
 
-_SELECT = """
-    SELECT id, owner, title, created, updated, dollars, tokens, message_count FROM conversations
-    WHERE owner = ? AND updated > ?
-"""
+_FIELDS = ", ".join(FIELDS)
+_SELECT = f"SELECT id, {_FIELDS} FROM conversations WHERE owner = ? AND updated > ?"  # noqa: S608  only our own names
+_WRITE = f"""
+    INSERT INTO conversations (owner, id, {_FIELDS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT (owner, id) DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in FIELDS)}
+"""  # noqa: S608  only our own names
 
 
 class SQLiteStore(ConversationStore):
@@ -128,7 +133,8 @@ class SQLiteStore(ConversationStore):
         if row is None:
             return None
         query = "SELECT body FROM messages WHERE owner = ? AND conversation_id = ? ORDER BY number"
-        return _info(row), [body for (body,) in database.execute(query, (owner, conversation_id))]
+        bodies = [body for (body,) in database.execute(query, (owner, conversation_id))]
+        return info_from(owner, conversation_id, row[1:]), bodies
 
     @override
     async def page(self, owner: str, limit: int = 20, after: str | None = None) -> Page:
@@ -136,7 +142,7 @@ class SQLiteStore(ConversationStore):
 
         query = f"{_SELECT} AND (updated, id) < (?, ?) ORDER BY updated DESC, id DESC LIMIT ?"
         rows = await self._rows(query, owner, self._oldest(), updated, last_id, limit + 1)
-        return page_of([_info(row) for row in rows], limit)
+        return page_of([info_from(owner, row[0], row[1:]) for row in rows], limit)
 
     @override
     async def spent(self, owner: str) -> Spent:
@@ -293,19 +299,6 @@ class SQLiteStore(ConversationStore):
         return await asyncio.get_running_loop().run_in_executor(self._thread, run)
 
 
-def _info(row: tuple[Any, ...]) -> Conversation:
-    conversation_id, owner, title, created, updated, dollars, tokens, message_count = row
-    return Conversation(
-        id=conversation_id,
-        owner=owner,
-        title=title,
-        created=created,
-        updated=updated,
-        spent=Spent(dollars, tokens),
-        message_count=message_count,
-    )
-
-
 def _add_note(database: sqlite3.Connection, owner: str, name: str, text: str, expires: float) -> bool:
     database.execute("DELETE FROM notes WHERE expires <= ?", (time.time(),))
     query = "INSERT INTO notes VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
@@ -325,13 +318,7 @@ def _has_message(database: sqlite3.Connection, info: Conversation, number: int) 
 
 def _write_change(database: sqlite3.Connection, change: Change) -> None:
     info = change.info
-    values = (info.title, info.created, info.updated, info.spent.dollars, info.spent.tokens, info.message_count)
-    query = (
-        "INSERT INTO conversations (title, created, updated, dollars, tokens, message_count, owner, id) "
-        "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (owner, id) DO UPDATE "
-        "SET title = ?1, created = ?2, updated = ?3, dollars = ?4, tokens = ?5, message_count = ?6"
-    )
-    database.execute(query, (*values, info.owner, info.id))
+    database.execute(_WRITE, (info.owner, info.id, *info_values(info)))
     if change.kept < change.before:
         query = "DELETE FROM messages WHERE owner = ? AND conversation_id = ? AND number >= ?"
         database.execute(query, (info.owner, info.id, change.kept))

@@ -33,6 +33,9 @@ TITLE_CHARS = 80
 #: The seconds between two checks of a lease or a decision: at first, and at most.
 _FIRST_PAUSE, _LAST_PAUSE = 0.01, 0.25
 
+#: The stored fields of a conversation, besides its owner, id and messages.
+FIELDS = ("title", "created", "updated", "dollars", "tokens", "message_count")
+
 #: The prefixes of notes with waiting calls, and with the decisions on them.
 _ASKED, _DECIDED = "approval:", "decision:"
 
@@ -429,6 +432,25 @@ def _bodies(messages: Sequence[LLMMessage], recorded: Sequence[Mapping[str, Any]
     if bodies and recorded:
         bodies[0]["recorded"] = list(recorded)
     return [well_formed(json.dumps(body, ensure_ascii=False, separators=(",", ":"))) for body in bodies]
+
+
+def info_values(info: Conversation) -> tuple[str, float, float, float, int, int]:
+    """Return the values of the stored `FIELDS` of a conversation."""
+    return info.title, info.created, info.updated, info.spent.dollars, info.spent.tokens, info.message_count
+
+
+def info_from(owner: str, conversation_id: str, values: Sequence[Any]) -> Conversation:
+    """Return a conversation, without messages, from the values of its `FIELDS`."""
+    title, created, updated, dollars, tokens, message_count = values
+    return Conversation(
+        id=conversation_id,
+        owner=owner,
+        title=title,
+        created=float(created),
+        updated=float(updated),
+        spent=Spent(float(dollars), int(tokens)),
+        message_count=int(message_count),
+    )
 
 
 def with_messages(info: Conversation, texts: Sequence[str]) -> Conversation:

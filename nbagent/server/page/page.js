@@ -1,5 +1,5 @@
 
-// -- the server's page: a host of the panel above. This follows `panel.js` in the same script. ------------------------
+// -- the server's page, which hosts the panel. This follows `panel.js` in the same script. ----------------------------
 
 const byId = (id) => document.getElementById(id);
 for (const each of document.querySelectorAll("label, button, h2")) each.textContent = t(each.textContent);
@@ -8,13 +8,13 @@ mark(byId("agent"), { "aria-label": t("Agent") });
 document.documentElement.lang = t("en");
 const SCROLLED = ".nbagent :is(pre, table, .nbagent-tail), .nbagent-you";
 const BROKEN = t("The connection to the server broke.");
-// What the panel shows below a turn that the server can't end any more; no text of others is in it.
+// Shown below a turn that the server can no longer end. They contain no untrusted text.
 const ENDED = {
   stopped: `<div class="nbagent"><div class="nbagent-quiet">${t("You stopped the answer.")}</div></div>`,
   broken: `<div class="nbagent nbagent-error" role="alert"><strong>${t("Failed")}</strong><div>${BROKEN}</div></div>`,
 };
 
-// The panel places HTML that the server has rendered. No other script runs here, so one policy is enough.
+// The panel inserts HTML that the server has rendered. No other script runs here, so one policy is enough.
 window.trustedTypes?.createPolicy("default", { createHTML: (html) => html });
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -26,7 +26,7 @@ showTheme();
 
 let token = sessionStorage.getItem("nbagent-token") ?? "";
 
-// What the address holds after `#`. A token is taken out of it.
+// The parameters after `#` in the address. A token is removed from it.
 function readAddress() {
   const given = new URLSearchParams(location.hash.slice(1));
   if (given.has("token")) {
@@ -55,7 +55,7 @@ byId("login").addEventListener("submit", (event) => {
 
 // -- requests --
 
-// Fails with the problem's detail unless the request succeeds.
+// Throws the problem's detail unless the request succeeds.
 async function fetched(path, { body, ...options } = {}) {
   const headers = { Authorization: `Bearer ${token}`, ...(body && { "Content-Type": "application/json" }) };
   const asked = { method: body ? "POST" : "GET", headers, body: body && JSON.stringify(body), ...options };
@@ -85,9 +85,9 @@ async function* patchesOf(response) {
 // -- the conversation --
 
 const EMPTY = { turns: {}, box: { text: "", filled: 0 }, status: "" };
-let conversation = { id: "" }; // another object each time that one is shown
+let conversation = { id: "" }; // a new object whenever another one is shown
 let shown = EMPTY;
-const asked = new Set(); // the questions whose answers are not complete
+const asked = new Set(); // prompts without a complete answer
 
 const host = { tell: (name, value) => actions[name]?.(value), embed: () => {}, typeset: () => {}, waiting: "Waiting…" };
 const panel = new Panel(byId("panel"), host);
@@ -128,7 +128,7 @@ function place(one, patch, number) {
   setAddress(conversation.id);
 }
 
-// A question that the server did not take is given back; an answer that broke off says so.
+// Puts a prompt that the server did not accept back into the input, or marks an answer that broke off.
 function end({ key, connection }, error, text) {
   const isStopped = connection.signal.aborted;
   if (key) {
@@ -140,8 +140,8 @@ function end({ key, connection }, error, text) {
   show({ box, ...(!isStopped && { notice: error.message }) });
 }
 
-// Gives back the questions that wait. The server ends the run, whose stream then says how it ended; if it can't, since
-// another of its processes has the run, that stream is left, which ends the run too.
+// Puts waiting prompts back into the input. The server ends the run, and its stream reports the end. If another process
+// has the run, this closes the stream, which also ends the run.
 async function stop() {
   const all = [...asked];
   for (const { key, connection } of all) if (!key) connection.abort();
@@ -161,10 +161,10 @@ async function decide({ id, approve, reason }) {
 
 const setAddress = (id) => history.replaceState(null, "", location.pathname + (id ? `#conversation=${encodeURIComponent(id)}` : ""));
 
-// Shows a conversation; without an id it begins one. What was asked in the one before is stopped.
+// Shows a conversation, or starts one without an id. Prompts in the previous one are stopped.
 async function go(id = "") {
   setMenu(false);
-  if (id === conversation.id && asked.size) return; // it is shown, and goes on
+  if (id === conversation.id && asked.size) return; // already shown and running
   for (const { connection } of asked) connection.abort();
   const here = (conversation = { id: id || `page-${crypto.getRandomValues(new Uint32Array(3)).join("-")}` });
   setAddress(id);
@@ -214,7 +214,7 @@ async function open() {
   await go(readAddress().get("conversation") ?? "");
 }
 
-// -- Copy, on answers and code that are complete; without TLS, a page can't --
+// -- Copy, on complete answers and code; not available without TLS --
 
 Object.assign(ICONS, { copy: "M6 6h7.5v7.5H6zM3.5 10H2.5V2.5H10v1", copied: "m3 8.5 3.5 3.5L13 4.5" });
 
@@ -225,7 +225,7 @@ function copyButton(title, text) {
   return made;
 }
 
-const complete = new WeakSet(); // the turns that have them
+const complete = new WeakSet(); // turns that already have the buttons
 
 function addCopies() {
   for (const [key, turn] of Object.entries(navigator.clipboard ? shown.turns : {})) {
@@ -248,7 +248,7 @@ function setMenu(opened) {
   mark(byId("menu"), { "aria-expanded": opened });
 }
 
-// Before the panel takes the key for itself.
+// runs before the panel's own handler
 document.addEventListener("keydown", (event) => {
   if (event.key !== "Escape" || event.isComposing) return;
   if (byId("conversations").classList.contains("open")) setMenu(false);
@@ -259,14 +259,14 @@ byId("agent").addEventListener("change", () => Object.keys(shown.turns).length |
 byId("menu").addEventListener("click", () => setMenu(byId("menu").getAttribute("aria-expanded") !== "true"));
 document.querySelector("main").addEventListener("click", () => setMenu(false));
 
-// The keyboard scrolls what is too wide or too high for its place.
+// Elements that overflow can be scrolled with the keyboard.
 const sizes = new ResizeObserver((entries) => {
   for (const { target } of entries) {
     if (target.scrollWidth > target.clientWidth || target.scrollHeight > target.clientHeight) target.tabIndex = 0;
     else target.removeAttribute("tabindex");
   }
 });
-const measured = new WeakSet(); // to observe again would measure again
+const measured = new WeakSet(); // observing again would measure again
 const news = new MutationObserver(() => {
   for (const each of panel.log.querySelectorAll(SCROLLED)) if (!measured.has(each)) measured.add(each), sizes.observe(each);
   addCopies();

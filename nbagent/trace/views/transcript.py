@@ -201,4 +201,4 @@ def _note(block: Row) -> str:
     """A note for a block without text."""
     if block["type"] in ("image", "document"):
         return f"{block['type']}, {block.get('name') or block.get('media_type') or 'by its address'}"
-    return "thinking, left out by the provider" if block["type"] == "thinking" else f"{block['type']} by the provider"
+    return "thinking, omitted by the provider" if block["type"] == "thinking" else f"{block['type']} by the provider"

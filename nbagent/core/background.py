@@ -15,7 +15,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError as FutureCancelled
 from concurrent.futures import Future
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import copy_context
 from functools import partial, wraps
 from queue import Empty, SimpleQueue
@@ -117,11 +117,10 @@ def blocking(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
 
     @wraps(function)
     def variant(*args: P.args, **kwargs: P.kwargs) -> T:
-        given: tuple[Any, ...] = args
-        latest: Callable[..., Coroutine[Any, Any, T]] = function
-        if is_method and given:
-            latest, given = getattr(given[0], name), given[1:]
-        return run_sync(latest(*given, **kwargs))
+        if is_method and args:
+            latest: Coroutine[Any, Any, T] = getattr(args[0], name)(*args[1:], **kwargs)
+            return run_sync(latest)
+        return run_sync(function(*args, **kwargs))
 
     variant.__name__, variant.__qualname__ = f"{name}_sync", f"{function.__qualname__}_sync"
     variant.__doc__ = f"Blocking variant of `{name}`, for scripts and for cells without `await`."
@@ -270,29 +269,26 @@ def _interruptible() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def heartbeat() -> AbstractAsyncContextManager[None]:
+@asynccontextmanager
+async def heartbeat() -> AsyncIterator[None]:
     """A block in which a kernel's event loop wakes up regularly.
 
     ipykernel's signal handler cancels a cell's task, but does not wake the loop (ipython/ipykernel#881). Without this,
     the stop button would not end a cell that awaits a silent model. Other threads receive no signals.
     """
-    in_kernel = "ipykernel" in sys.modules and threading.current_thread() is threading.main_thread()
-    return _beating(asyncio.get_running_loop()) if in_kernel else nullcontext()
-
-
-@asynccontextmanager
-async def _beating(loop: asyncio.AbstractEventLoop) -> AsyncIterator[None]:
-    timer: asyncio.TimerHandle
+    timer: asyncio.TimerHandle | None = None
 
     def beat() -> None:
         nonlocal timer
-        timer = loop.call_later(POLL_S, beat)
+        timer = asyncio.get_running_loop().call_later(POLL_S, beat)
 
-    beat()
+    if "ipykernel" in sys.modules and threading.current_thread() is threading.main_thread():
+        beat()
     try:
         yield
     finally:
-        timer.cancel()
+        if timer is not None:
+            timer.cancel()
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:

@@ -102,7 +102,6 @@ async def run_check(function: UserCheck, value: Any, context: RunContext) -> str
 
 
 def _required(function: UserCheck) -> int:
-    """The number of arguments that it requires."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     parameters = inspect.signature(function).parameters.values()
     return sum(each.kind in kinds and each.default is each.empty for each in parameters)

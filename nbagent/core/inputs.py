@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol, get_args
 
 from nbagent.checks import check_choice, invalid
-from nbagent.core.content.images import Image, content_parts, image_part, is_image, unsupported_content
+from nbagent.core.content.images import Image, content_parts, is_image, unsupported_content
 from nbagent.core.messages import LLMMessage, Role
 
 #: The roles of system messages in newer OpenAI APIs and of tool messages in the oldest ones.
@@ -81,7 +81,7 @@ def _as_message(item: Any) -> LLMMessage:
         fix = 'If one item is a message, all must be, as in {"role": "user", "content": "…"}.'
         raise invalid("message", item, "a message with a role", fix)
     try:
-        message = item if isinstance(item, LLMMessage) else LLMMessage.from_dict({**item, "content": _content(item)})
+        message = item if isinstance(item, LLMMessage) else LLMMessage.from_dict(item)
     except (KeyError, TypeError, AttributeError) as error:
         fix = f"It can't be read: {error!r}."
         raise invalid("message", item, "a dict in the form of LLMMessage.to_dict()", fix) from None
@@ -91,10 +91,5 @@ def _as_message(item: Any) -> LLMMessage:
         message = message.replace(role=role)
     if isinstance(message.content, str):
         return message
-    parts = content_parts(input_items(message.content) or []) if message.content else ""
+    parts = content_parts(input_items(message.content) or [message.content]) if message.content else ""
     return message if parts == message.content else message.replace(content=parts)
-
-
-def _content(item: Mapping[str, Any]) -> Any:
-    content = item.get("content")
-    return [image_part(content)] if is_image(content) else content

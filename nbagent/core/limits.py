@@ -293,7 +293,6 @@ class Account:
         return None
 
     def _accounts(self) -> tuple[Account, ...]:
-        """This account, the accounts above it, and their budgets."""
         return (self, *self._above)
 
 

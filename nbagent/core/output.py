@@ -140,7 +140,6 @@ def _problems(error: Any) -> str:
 
 
 def _type_name(shape: Any) -> str:
-    """The type as a user writes it: `Person`, `list[Person]`."""
     arguments = getattr(shape, "__args__", None)
     name = getattr(shape, "__name__", None) or str(shape)
     return f"{name}[{', '.join(map(_type_name, arguments))}]" if arguments else name

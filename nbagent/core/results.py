@@ -166,7 +166,6 @@ class AgentResult(Mapping[str, Any]):
         return f"<AgentResult {', '.join([f'{status}: {short_repr(self.content)}', *facts])}>"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        """The notebook display: folded tool calls, the answer with its images, and the cost."""
         from nbagent.core.render.result import result_html
 
         return {"text/html": result_html(self), "text/plain": repr(self)}

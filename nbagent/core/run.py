@@ -114,7 +114,6 @@ class Run:
     replaces: LLMMessage | None = None
     #: A prompt in the conversation before which this run starts a branch.
     branch_at: LLMMessage | None = None
-    #: The answer's expected type.
     output: Output | None = None
     #: Check the answer that would end the run, after `output`, and may send it back to the model.
     checks: Sequence[AnswerCheck] = ()
@@ -140,7 +139,6 @@ class Run:
     result: AgentResult = field(init=False)
     #: The messages that completed the history after an interrupted or failed turn: the partial answer, missing results.
     closing_messages: list[LLMMessage] = field(default_factory=list)
-    #: How often the model had to correct its answer.
     corrections: int = 0
     #: Whether the model's answer was empty and it got one more request.
     asked_again: bool = False

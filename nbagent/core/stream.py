@@ -227,7 +227,6 @@ class AgentStream:
         return self._result
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        """The notebook display: the result of a finished run, or the run's progress."""
         return {"text/plain": repr(self)} if self._result is None else self._result._repr_mimebundle_()
 
     def __repr__(self) -> str:
@@ -241,7 +240,6 @@ class AgentStream:
 
 
 def _progress(event: Event | None) -> str:
-    """The run's progress after this event, in words."""
     match event:
         case events.Thinking():
             return "the model is thinking"

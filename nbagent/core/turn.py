@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from nbagent.core import events
-from nbagent.core.aclose import aclose_if_possible
+from nbagent.core.async_iterators import InContext, YieldPoint, aclose_if_possible
 from nbagent.core.background import running_loop
 from nbagent.core.content.images import content_as_text, images_in
 from nbagent.core.counting import broken_attempt, with_counts
@@ -26,7 +26,6 @@ from nbagent.core.current import current, set_current
 from nbagent.core.events import Event
 from nbagent.core.history.repair import call_ids, missing_result, with_unique_ids
 from nbagent.core.http_exchange import Exchange
-from nbagent.core.in_context import InContext
 from nbagent.core.messages import ORIGINS, FunctionCall, LLMMessage, LLMResponse, Usage, index_of, new_id, origin_note
 from nbagent.core.model_request import ModelRequest
 from nbagent.core.provider_calls import ProviderCalls
@@ -34,7 +33,6 @@ from nbagent.core.results import ToolOutcome
 from nbagent.core.run import Provider, Run
 from nbagent.core.run_context import RunContext
 from nbagent.core.tool_output import ToolOutput
-from nbagent.core.yield_point import YieldPoint
 from nbagent.errors import ProviderError
 
 log = logging.getLogger("nbagent")
@@ -54,7 +52,6 @@ class Turn:
         self.provider = run.provider
         self.step = run.spent.iterations + 1
         self.meta: dict[str, Any] = {"run_id": run.run_id, "call_id": new_id("call")}
-        #: The id of the answer, complete or not.
         self._message_id = new_id("msg")
         self.text: list[str] = []
         self.response: LLMResponse | None = None
@@ -73,9 +70,8 @@ class Turn:
         self._other_chars = 0
         #: When the request may be sent again, on the `monotonic` clock.
         self._waits_until = 0.0
-        #: The answer's place in the history until it is complete.
+        #: Takes the answer's place in the history until the answer is complete.
         self._placeholder = LLMMessage("assistant", "", interrupted=True)
-        #: The complete answer.
         self._answer: LLMMessage | None = None
 
     def __enter__(self) -> Turn:
@@ -87,11 +83,11 @@ class Turn:
             is_stopped = kind is None or not issubclass(kind, Exception)
             self.run.pending_events += self._count_broken_attempt(is_stopped=is_stopped)
             text, message_id = "".join(self.text), self._message_id
-            partial = LLMMessage("assistant", text, self._speaker, interrupted=True, message_id=message_id)
-            self._replace_placeholder(partial if partial.content else None)
-            if partial.content:
-                self.run.result.content = partial.text
-                self.run.closing_messages.append(partial)
+            cut_off = LLMMessage("assistant", text, self._speaker, interrupted=True, message_id=message_id)
+            self._replace_placeholder(cut_off if text else None)
+            if text:
+                self.run.result.content = cut_off.text
+                self.run.closing_messages.append(cut_off)
         results: list[LLMMessage] = []
         for index, call in enumerate(self.calls):
             outcome = self._outcomes.get(index)
@@ -208,9 +204,9 @@ class Turn:
                 async for item in answer:
                     if isinstance(item, LLMResponse):
                         response = item
-                        said = "".join(self.text)
-                        if said != item.content and item.content.startswith(said):  # the rest did not arrive in pieces
-                            yield run.emit(events.Text(item.content.removeprefix(said)), self.meta)
+                        streamed = "".join(self.text)
+                        if streamed != item.content and item.content.startswith(streamed):  # the rest was not streamed
+                            yield run.emit(events.Text(item.content.removeprefix(streamed)), self.meta)
                         break
                     self._take_piece(item, provider_calls)
                     if isinstance(item, events.Retry):
@@ -254,7 +250,7 @@ class Turn:
         return stream if context is None else InContext(stream, context)
 
     def _count_broken_attempt(self, *, is_stopped: bool = False) -> list[Event]:
-        """Count the tokens of an incomplete answer, because providers bill them. Returns the event, if any arrived.
+        """Count the tokens of an incomplete answer, because providers bill them. Returns the event, if there is one.
 
         If a request is stopped before anything arrives, its cost is unknown unless the model is free. A request that
         was waiting for a retry costs nothing.

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
-from nbagent.core.aclose import aclose_if_possible
+from nbagent.core.async_iterators import aclose_if_possible
 from nbagent.core.events import Event, Retry
 from nbagent.core.messages import LLMResponse
 from nbagent.core.model_request import ModelRequest

@@ -24,7 +24,7 @@ from nbagent.batch.endpoints.submitted import Sent, Submitted
 from nbagent.batch.engine import Batch, Keep, RowAgent
 from nbagent.batch.live import LiveEngine
 from nbagent.batch.rows import Row
-from nbagent.core.yield_point import YieldPoint
+from nbagent.core.async_iterators import YieldPoint
 from nbagent.errors import ConfigurationError, InvalidResponseError, ProviderError
 from nbagent.providers.http.retry import wait_s
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from nbagent.errors import ConfigurationError
@@ -16,11 +18,8 @@ PDF_MARK = b"%PDF"
 
 def page_count(data: bytes) -> int:
     """A PDF's number of pages. Raises `ConfigurationError`, without the file's name, if providers would refuse it."""
-    try:
-        reader = _reader(data)
+    with _reading(data) as reader:
         encrypted, pages = reader.is_encrypted, 0 if reader.is_encrypted else len(reader.pages)
-    except Exception as error:  # pypdf raises many types of errors for a broken file
-        raise _unreadable(error) from error
     if encrypted:
         raise ConfigurationError("this PDF is encrypted. Save a copy without a password and without restrictions")
     if not pages:
@@ -30,12 +29,10 @@ def page_count(data: bytes) -> int:
 
 def pdf_pages(data: bytes) -> list[str]:
     """The text of each page. Raises `ConfigurationError`, without the file's name, if there is none."""
-    try:
-        pages = [page.extract_text().strip() for page in _reader(data).pages]
-    except Exception as error:  # as above
-        raise _unreadable(error) from error
+    with _reading(data) as reader:
+        pages = [page.extract_text().strip() for page in reader.pages]
     if not any(pages):
-        raise ConfigurationError("this PDF has no text and may be scanned. Save its pages as images, and use those")
+        raise ConfigurationError("this PDF has no text, so it may be scanned. Save its pages as images, and use those")
     return pages
 
 
@@ -48,11 +45,11 @@ def pages_text(pages: list[str]) -> str:
     return "\n\n".join(f"Page {number}\n{page}" for number, page in enumerate(pages, 1))
 
 
-def _reader(data: bytes) -> PdfReader:
+@contextmanager
+def _reading(data: bytes) -> Iterator[PdfReader]:
     from pypdf import PdfReader  # takes 0.1 s
 
-    return PdfReader(io.BytesIO(data))
-
-
-def _unreadable(error: Exception) -> ConfigurationError:
-    return ConfigurationError(f"this PDF can't be read: {type(error).__name__}: {error}")
+    try:
+        yield PdfReader(io.BytesIO(data))
+    except Exception as error:  # pypdf raises many types of errors for a broken file
+        raise ConfigurationError(f"this PDF can't be read: {type(error).__name__}: {error}") from error

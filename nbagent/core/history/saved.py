@@ -91,7 +91,6 @@ def load(path: str | os.PathLike[str]) -> Saved:
 
 
 def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The JSON data of a file of this format. Raises `ConfigurationError`."""
     target = checked_path(path)
     source = repr(str(target))
     if os.path.exists(target) and not os.path.isfile(target):

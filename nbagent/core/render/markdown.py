@@ -111,15 +111,12 @@ def _parser() -> Any:
 def _fence_html(renderer: Any, tokens: Any, place: int, options: Any, env: Any) -> str:
     """A code block. Diagrams and languages other than Python get a class, because they would fail in a cell."""
     page: str = type(renderer).fence(renderer, tokens, place, options, env)
-    language = tokens[place].info.strip().lower().split(" ")[0]
+    language, source = tokens[place].info.strip().lower().split(" ")[0], tokens[place].content
     is_python = not language or highlight.LANGUAGES.get(language) == "python"
-    classes = f"{OTHER_LANGUAGE} {MERMAID}" if _is_drawable(language, tokens[place].content) else OTHER_LANGUAGE
-    return re.sub("<code[^>]*>", "<code>" if is_python else f'<code class="{classes}">', page, count=1)
-
-
-def _is_drawable(language: str, source: str) -> bool:
     is_small = len(source) <= MAX_MERMAID_CHARS and source.count("&") <= MAX_MERMAID_JOINS
-    return language == "mermaid" and is_small and not _MERMAID_RISK.search(source)
+    is_drawable = language == "mermaid" and is_small and not _MERMAID_RISK.search(source)
+    classes = f"{OTHER_LANGUAGE} {MERMAID}" if is_drawable else OTHER_LANGUAGE
+    return re.sub("<code[^>]*>", "<code>" if is_python else f'<code class="{classes}">', page, count=1)
 
 
 def _formula_html(tex: str) -> str:

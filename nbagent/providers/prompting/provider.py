@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol, runtime_checkable
 
 from nbagent.checks import check_choice
-from nbagent.core.aclose import aclose_if_possible
+from nbagent.core.async_iterators import aclose_if_possible
 from nbagent.core.content.images import has_image
 from nbagent.core.events import Event, Http, Retry, Text
 from nbagent.core.messages import Content, FunctionCall, LLMMessage, LLMResponse, Usage

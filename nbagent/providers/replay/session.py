@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from nbagent.checks import check_choice, check_number, checked_path
-from nbagent.core.aclose import aclose_if_possible
+from nbagent.core.async_iterators import aclose_if_possible
 from nbagent.core.events import Event
 from nbagent.core.messages import LLMResponse
 from nbagent.core.model_request import ModelRequest, Timing

@@ -1,14 +1,48 @@
-"""Reads an async iterator in its own context."""
+"""Reads async iterators in a given context, closes them, and keeps them from blocking the event loop."""
 
 from __future__ import annotations
 
+import asyncio
 import types
 from collections.abc import AsyncIterator, Awaitable, Generator
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from contextvars import Context
 from functools import partial
+from time import monotonic
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
+
+#: Seconds that an iterator may block the event loop.
+HOLD_S = 0.1
+
+
+def aclose_if_possible(stream: AsyncIterator[T]) -> AbstractAsyncContextManager[AsyncIterator[T]]:
+    """A context manager that returns the stream and closes it at the end if it has `aclose()`.
+
+    >>> async with aclose_if_possible(provider.stream(request)) as items:      # doctest: +SKIP
+    ...     async for item in items: ...
+    """
+    closable: Any = stream
+    return aclosing(closable) if hasattr(stream, "aclose") else nullcontext(stream)
+
+
+class YieldPoint:
+    """After each item, `await yield_point.pass_on()` lets timeouts and other tasks run if they have waited for long.
+
+    Users' iterators may never wait themselves.
+    """
+
+    __slots__ = ("_due",)
+
+    def __init__(self) -> None:
+        self._due = monotonic() + HOLD_S
+
+    async def pass_on(self) -> None:
+        """Let the event loop run if it is due. May raise CancelledError, like any wait."""
+        if monotonic() > self._due:
+            await asyncio.sleep(0)
+            self._due = monotonic() + HOLD_S
 
 
 class InContext(Generic[T]):
@@ -37,14 +71,14 @@ class InContext(Generic[T]):
 def _step(awaitable: Awaitable[T], context: Context) -> Generator[Any, Any, T]:
     """Await something so that every step of it runs in `context`."""
     steps: Any = awaitable.__await__()
-    go_on = partial(steps.send, None)
+    resume = partial(steps.send, None)
     while True:
         try:
-            waits_for = context.run(go_on)
+            waits_for = context.run(resume)
         except StopIteration as end:
             value: T = end.value
             return value
         try:
-            go_on = partial(steps.send, (yield waits_for))
+            resume = partial(steps.send, (yield waits_for))
         except BaseException as error:  # noqa: BLE001  passed to the awaitable, as `await` does (PEP 380)
-            go_on = partial(steps.throw, error)
+            resume = partial(steps.throw, error)

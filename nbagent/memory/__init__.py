@@ -1,1 +1,1 @@
-"""Notes that agents keep from one conversation, and one kernel, to the next."""
+"""Notes that agents keep across conversations and kernels."""

@@ -1,4 +1,4 @@
-"""Notes as a DataFrame that a person reads and edits."""
+"""Notes as a DataFrame that the user reads and edits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def as_frame(notes: Iterable[Note]) -> pd.DataFrame:
-    """A row for each note."""
+    """Return a DataFrame with a row for each note."""
     import pandas as pd
 
     from nbagent.trace.columns import COUNT, TEXT
@@ -26,28 +26,25 @@ def as_frame(notes: Iterable[Note]) -> pd.DataFrame:
 
 
 def apply_edits(frame: pd.DataFrame, shown: Mapping[str, Note], notes: Notes) -> None:
-    """Write the differences from the shown notes, by path.
+    """Write the differences between the edited frame and the notes that it showed, by path.
 
-    Raises `ConfigurationError` if one of these was changed meanwhile; the transaction is then rolled back.
+    Raises `ConfigurationError` if one of these notes has changed since. The transaction is then rolled back.
     """
-    wanted: dict[str, str] = {}
+    edited: dict[str, str] = {}
     for given, text in zip(frame["path"], frame["text"], strict=True):
         if not isinstance(given, str) or not isinstance(text, str):
-            raise ConfigurationError(f"frame: expected texts in path and text, got {given!r} and {text!r}.")
+            raise ConfigurationError(f"frame: expected text in the columns path and text, got {given!r} and {text!r}.")
         path = checked_note_path(given)
-        if path in wanted:
-            raise ConfigurationError(f"frame: {path} is there twice.")
-        wanted[path] = text
-    changed = [path for path, text in wanted.items() if path not in shown or shown[path].text != text]
-    removed = [path for path in shown if path not in wanted]
+        if path in edited:
+            raise ConfigurationError(f"frame: two rows have the path {path!r}.")
+        edited[path] = text
+    changed = [path for path, text in edited.items() if path not in shown or shown[path].text != text]
+    removed = [path for path in shown if path not in edited]
     for path in (*removed, *changed):
-        now, then = notes.get(path), shown.get(path)
-        known = now or then
-        if known and (now is None or then is None or now.version != then.version):
-            raise ConfigurationError(
-                f"{known.path} was changed since you read memory.frame. Read it again, and edit that."
-            )
+        current, read = notes.get(path), shown.get(path)
+        if (current and current.version) != (read and read.version):
+            raise ConfigurationError(f"{path} has changed since you read memory.frame. Read it again, and edit that.")
     for path in removed:
         notes.remove(shown[path])
     for path in changed:
-        notes.put(path, wanted[path], run_id=None)
+        notes.put(path, edited[path], run_id=None)

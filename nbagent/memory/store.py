@@ -1,7 +1,7 @@
-"""The notes in a file: a SQLite table with a version for each note, and a full-text index.
+"""A file of notes: a SQLite table with a version for each note, and a full-text index.
 
 Each change is one transaction, so several kernels may use one file at the same time. Versions come from one counter per
-file: a version never means two texts, even if a note was deleted and written again.
+file, so a version never stands for two texts, even if a note is deleted and written again.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from nbagent.text import without_keys
 
 #: The root of all notes.
 ROOT = "/memories"
-#: Maximum bytes of a scope's notes.
+#: The maximum size of a scope's notes in bytes.
 MAX_BYTES = 5_000_000
-#: Characters around a match.
-_AROUND = 80
+#: How many characters an excerpt shows before and after a match.
+_EXCERPT_CHARS = 80
 
 _TABLES = """
 CREATE TABLE notes (
@@ -50,19 +50,19 @@ FORMAT = SQLiteFormat("agents' notes", "nbme", version=2, tables=_TABLES)
 
 
 def checked_note_path(path: str) -> str:
-    """The path of a note or folder, without a `/` at its end. Raises `ConfigurationError` if it is not below `ROOT`.
+    """Return the path of a note or folder without a final `/`. Raises `ConfigurationError` if it is not below `ROOT`.
 
     >>> checked_note_path("/memories/team/")
     '/memories/team'
     """
     path = path.removesuffix("/")
     if path != ROOT and not path.startswith(f"{ROOT}/"):
-        raise ConfigurationError(f"The path {path!r} is refused: paths begin with {ROOT}, as in {ROOT}/preferences.md.")
+        raise ConfigurationError(f"path: expected a path below {ROOT}, such as {ROOT}/preferences.md, got {path!r}.")
     return path
 
 
 class Note(NamedTuple):
-    """A note. `run_id` is the run that wrote it last; None if a person did."""
+    """A note. `run_id` is the run that wrote it last, or None if the user did."""
 
     path: str
     text: str
@@ -73,7 +73,7 @@ class Note(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of the text in UTF-8."""
+        """The size of the text in bytes, as UTF-8."""
         return len(self.text.encode())
 
 
@@ -84,7 +84,7 @@ _BELOW = """
 SELECT path, text, version, created, updated, run_id FROM notes
 WHERE scope = :scope AND (path = :path OR substr(path, 1, length(:path) + 1) = :path || '/') ORDER BY path
 """
-#: The bytes of the other notes, and whether a path of theirs is inside this one or contains it.
+#: The size of the other notes in bytes, and whether one of their paths is below this path or above it.
 _OTHERS = """
 SELECT coalesce(sum(length(CAST(text AS BLOB))), 0),
     coalesce(max(substr(path, 1, length(:path) + 1) = :path || '/'
@@ -106,32 +106,32 @@ class Notes:
         self._database, self._scope = database, scope
 
     def _rows(self, sql: str, **values: object) -> list[tuple[Any, ...]]:
-        if self._database is None:  # there is no file yet
+        if self._database is None:  # no file yet
             return []
         return self._database.execute(sql, {"scope": self._scope, **values}).fetchall()
 
     def all(self, folder: str = ROOT) -> list[Note]:
-        """The notes in a folder, or the note with this path, by path."""
+        """Return the notes in a folder, or the note at this path, by path."""
         return [Note(*row) for row in self._rows(_BELOW, path=folder)]
 
     def get(self, path: str) -> Note | None:
-        """The note with this path."""
+        """Return the note at this path, or None."""
         return next((Note(*row) for row in self._rows(_ONE, path=path)), None)
 
     def newest(self, most: int, chars: int) -> tuple[int, list[tuple[str, str]]]:
-        """The number of notes; and path and beginning of the latest ones."""
+        """Return the number of notes, and the paths and beginnings of the newest ones."""
         ((count,),) = self._rows("SELECT count(*) FROM notes WHERE scope = :scope") or [(0,)]
         query = "SELECT path, substr(text, 1, :chars) FROM notes WHERE scope = :scope ORDER BY version DESC LIMIT :most"
         return count, [(path, text) for path, text in self._rows(query, most=most, chars=chars)]
 
     def put(self, path: str, text: str, run_id: str | None) -> Note:
-        """Write a note, replacing one with the same path. Raises `ConfigurationError` if it is refused."""
+        """Write a note, replacing a note at the same path. Raises `ConfigurationError` if it is refused."""
         text = _checked_text(path, text)
-        ((size, inside),) = self._rows(_OTHERS, path=path)
-        if inside or path == ROOT:
-            raise ConfigurationError(f"{path} can't be written: a note can't be inside a note or have a folder's name.")
+        ((size, is_nested),) = self._rows(_OTHERS, path=path)
+        if is_nested or path == ROOT:
+            raise ConfigurationError(f"{path} can't be a note: it is a folder, or inside a note. Choose another path.")
         if size + len(text.encode()) > MAX_BYTES:
-            raise ConfigurationError(f"The notes would have more than {MAX_BYTES:,} bytes. Delete some first.")
+            raise ConfigurationError(f"The notes would exceed {MAX_BYTES:,} bytes. Delete some first.")
         ((version,),) = self._rows("UPDATE counter SET last = last + 1 RETURNING last")
         values = {"path": path, "text": text, "version": version, "now": time.time(), "run_id": run_id}
         ((*note,),) = self._rows(_PUT, **values)
@@ -142,10 +142,10 @@ class Notes:
         self._rows("DELETE FROM notes WHERE scope = :scope AND path = :path", path=note.path)
 
     def search(self, query: str, limit: int) -> list[tuple[str, str]]:
-        """The best notes for a query, each with its path and the text around the match.
+        """Return the best notes for a query, each with its path and an excerpt around the match.
 
-        A query word may match the beginning of a word. If no word matches, the whole query is searched for, even inside
-        words, as for languages without spaces.
+        A query word also matches the beginning of a word. If no word matches, the whole query is searched for, even
+        inside words, for languages without spaces.
         """
         words = re.findall(r"\w+", query)
         found = self._rows(
@@ -156,20 +156,20 @@ class Notes:
         ) if words else []  # fmt: skip
         if found:
             return [(path, text) for path, text in found]
-        whole = query.strip().casefold()
-        inside = [(note, note.text.casefold().find(whole)) for note in self.all()] if whole else []
-        return [(note.path, _around(note.text, at)) for note, at in inside if at >= 0][:limit]
+        phrase = query.strip().casefold()
+        matches = [(note, note.text.casefold().find(phrase)) for note in self.all()] if phrase else []
+        return [(note.path, _excerpt(note.text, index)) for note, index in matches if index >= 0][:limit]
 
 
 class NoteFile:
-    """A file of notes. It is created with the first note; only its owner can read it."""
+    """A file of notes, which is created with the first note and which only its owner can read."""
 
     def __init__(self, path: Path, scope: str) -> None:
         self.path, self.scope = path, scope
 
     @contextmanager
     def reading(self) -> Iterator[Notes]:
-        """The current notes."""
+        """Open the notes for reading."""
         if not self.path.exists():
             yield Notes(None, self.scope)
             return
@@ -178,7 +178,7 @@ class NoteFile:
 
     @contextmanager
     def writing(self) -> Iterator[Notes]:
-        """The notes, locked against other changes. If the block raises, its changes are rolled back."""
+        """Open the notes, locked against other changes. If the block raises, its changes are rolled back."""
         with self._transaction("BEGIN IMMEDIATE") as notes:
             yield notes
 
@@ -191,16 +191,16 @@ class NoteFile:
 
 
 def _checked_text(path: str, text: str) -> str:
-    """The text with plain line ends. Raises `ConfigurationError` if it contains a key."""
+    """Return the text with `\\n` as line ends. Raises `ConfigurationError` if it contains a key."""
     text = well_formed(text).replace("\r\n", "\n")
-    if without_keys(said := f"{path}\n{text}", "") != said:
+    if without_keys(note := f"{path}\n{text}", "") != note:
         raise ConfigurationError(
-            f"{path} can't be written: the text contains what looks like a key, a token or a password. Notes are not "
+            f"{path} can't be written: the text seems to contain a key, a token or a password, and notes are not "
             "encrypted. Write where it is kept instead, such as the name of the environment variable."
         )
     return text
 
 
-def _around(text: str, place: int) -> str:
-    begin, end = max(place - _AROUND, 0), place + _AROUND
-    return f"{'…' * (begin > 0)}{text[begin:end]}{'…' * (end < len(text))}"
+def _excerpt(text: str, index: int) -> str:
+    start, end = max(index - _EXCERPT_CHARS, 0), index + _EXCERPT_CHARS
+    return f"{'…' * (start > 0)}{text[start:end]}{'…' * (end < len(text))}"

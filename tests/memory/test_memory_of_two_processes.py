@@ -1,4 +1,4 @@
-"""Two processes that change the notes of one file at the same time: no change is lost."""
+"""Two processes change the notes in one file at the same time, and no change is lost."""
 
 from support.together import run_together
 

@@ -1,4 +1,4 @@
-"""Memory in requests: Claude gets its native tool, other providers get a function."""
+"""Memory in requests: Claude receives its native tool, other providers receive a function."""
 
 import json
 
@@ -15,7 +15,7 @@ from nbagent.providers.options.resolved import ResolvedOptions
 NOTE = "/memories/units.md"
 
 
-async def test_a_memory_is_used_as_the_providers_own_tool(tmp_path):
+async def test_claude_uses_memory_as_its_own_tool(tmp_path):
     def connect(url, **options):
         return create_provider("claude", model="claude-sonnet-5", base_url=url, **options)
 
@@ -37,12 +37,12 @@ async def test_a_memory_is_used_as_the_providers_own_tool(tmp_path):
     ("provider", "model", "write", "is_native"),
     [
         ("claude", "claude-sonnet-5", True, True),
-        ("claude", "claude-sonnet-5", False, False),  # the provider's own tool would write
+        ("claude", "claude-sonnet-5", False, False),  # the native tool could write
         ("claude", "claude-3-7-sonnet-latest", True, False),
         ("minimax", "MiniMax-M2.5", True, False),
     ],
 )
-def test_who_gets_the_providers_own_tool(tmp_path, provider, model, write, is_native):
+def test_which_models_receive_the_native_tool(tmp_path, provider, model, write, is_native):
     tools = Memory(tmp_path / "memory.sqlite", write=write).tools.list_functions()
     body = json.loads(MessagesCodec(CATALOG[provider]).encode_request([], ResolvedOptions(tools), model))
     memory, search = body["tools"]

@@ -1,4 +1,4 @@
-"""`Memory(embed=…)`: `search_memory` finds notes by their meaning, too."""
+"""`Memory(embed=…)`: `search_memory` also finds notes by meaning."""
 
 import logging
 
@@ -11,7 +11,7 @@ CONCEPTS = [{"car", "automobile", "vehicle"}, {"metric", "metres", "units"}, {"t
 
 
 class Embedder:
-    """Counts the words of each concept. `texts` lists what it was asked for."""
+    """Counts the words of each concept. `texts` lists the texts that were embedded."""
 
     def __init__(self):
         self.texts = []
@@ -43,7 +43,7 @@ async def found(memory, query, **arguments):
 
 async def test_notes_are_found_by_meaning(memory):
     assert await found(memory, "which automobile", limit=1) == ["/memories/a.md: Their car is blue"]
-    # the word is in one note, the meaning in another: both come before the third
+    # the word is in one note and the meaning in another, so both come before the third
     assert [line.split(":")[0] for line in await found(memory, "four metres")][2] == "/memories/a.md"
 
 
@@ -65,7 +65,7 @@ async def test_a_version_of_a_note_is_embedded_once(memory, embed):
         (lambda texts: [[1.0] * (1 + len(text)) for text in texts], "all of the same length"),
     ],
 )
-async def test_a_failure_leaves_the_search_by_words(memory, embed, said, caplog):
+async def test_if_embedding_fails_the_search_is_by_words(memory, embed, said, caplog):
     with caplog.at_level(logging.WARNING, logger="nbagent"):
         first, last = await found(Memory(memory.path, embed=embed), "tea")
     assert first == "/memories/c.md: They like tea at four"

@@ -1,4 +1,4 @@
-"""`evaluate`: agents over a frame, repeated; scores, their intervals, and failures."""
+"""`evaluate`: agents answer a frame, with repeats, scores, intervals and failures."""
 
 import json
 
@@ -17,7 +17,7 @@ PROMPT = "Is this good or bad? {text}"
 
 
 def reviewer(*, wrong=(), fails=(), model="m"):
-    """An agent that knows the labels, but for these texts. It counts the questions in `provider.requests`."""
+    """An agent that knows the labels except for these texts. `provider.requests` records its prompts."""
 
     def answer(messages, _):
         text = messages[-1].text.rsplit(" ", 1)[-1]
@@ -30,7 +30,7 @@ def reviewer(*, wrong=(), fails=(), model="m"):
 
 
 def length(row):
-    """How long the answer is."""
+    """Return the length of the answer."""
     return len(row["answer"])
 
 
@@ -72,12 +72,12 @@ LABELS = [
 ]  # fmt: skip
 
 
-def test_labels_are_compared_as_what_they_are():
+def test_labels_are_compared_by_their_type():
     for label, answer, right in LABELS:
         assert exact("label")({"label": label, "answer": answer}) is right, (label, answer)
 
 
-async def test_a_row_that_fails_has_no_score_and_is_shown():
+async def test_a_failed_row_has_no_score_and_is_shown():
     agents = {"a": reviewer(fails=["awful"])}
     result = await evaluate(agents, REVIEWS, PROMPT, scorers={"right": exact("label")}, progress=False)
     assert result.frame["right"].isna().tolist() == [False, True, False, False]
@@ -86,10 +86,10 @@ async def test_a_row_that_fails_has_no_score_and_is_shown():
     assert "the line is dead" in result._repr_html_()
 
 
-async def test_repeats_ask_again_and_count_as_one_row(tmp_path):
+async def test_repeats_are_sent_again_and_count_as_one_row(tmp_path):
     agent, where = reviewer(wrong=["fine"]), tmp_path / "answers.sqlite"
     options = {"scorers": {"right": exact("label")}, "repeats": 3, "checkpoint": where, "progress": False}
-    for _ in range(2):  # the second time all comes from the checkpoint
+    for _ in range(2):  # the second time, all answers come from the checkpoint
         result = await evaluate({"a": agent}, REVIEWS, PROMPT, **options)
         assert len(agent.provider.requests) == 12
     assert result.frame["repeat"].tolist() == [1] * 4 + [2] * 4 + [3] * 4
@@ -112,7 +112,7 @@ async def test_a_judge_reads_the_answers_and_spends_the_same_budget():
 async def test_paid_answers_stay_if_the_judge_fails():
     agent, judging = reviewer(), Agent(ScriptedProvider([ProviderError("down")] * 4 + ["true"] * 4))
     options = {"scorers": {"fair": judge(judging, "Is it fair? {text} {answer}")}, "progress": False}
-    with pytest.raises(ConfigurationError, match="the judge answered no row"):
+    with pytest.raises(ConfigurationError, match="The judge answered no row"):
         await evaluate({"a": agent}, REVIEWS, PROMPT, **options)
     result = await evaluate({"a": agent}, REVIEWS, PROMPT, **options)
     assert result.frame["fair"].all()
@@ -120,7 +120,7 @@ async def test_paid_answers_stay_if_the_judge_fails():
     assert not agent.unfinished
 
 
-async def test_the_fields_of_a_model_are_scored():
+async def test_a_models_fields_are_scored():
     class Verdict(BaseModel):
         status: str
 
@@ -132,20 +132,20 @@ async def test_the_fields_of_a_model_are_scored():
 
 async def test_a_scorer_that_fails_warns_and_loses_no_answer():
     scorers = {"broken": lambda row: row["none"]}
-    with pytest.warns(UserWarning, match=r"scorer 'broken' failed for 4 of 4 rows\. KeyError"):
+    with pytest.warns(UserWarning, match=r"Scorer 'broken' failed for 4 of 4 rows\. KeyError"):
         result = await evaluate({"a": reviewer()}, REVIEWS, PROMPT, scorers=scorers, progress=False)
     assert result.frame["answer"].tolist() == ["good", "bad", "good", "bad"]
     assert result.frame["broken"].isna().all()
 
 
-def test_what_cannot_be_evaluated_is_named_before_the_first_request():
+def test_invalid_evaluations_are_errors_before_the_first_request():
     agent = reviewer()
     given = {"agents": {"a": agent}, "frame": REVIEWS, "prompt": PROMPT, "progress": False}
     for change, match in [
         ({"agents": {}}, "agents: expected a dict of agents by name"),
-        ({"frame": REVIEWS.rename(columns={"label": "status"})}, r"adds columns with the names \['status'\]: rename"),
+        ({"frame": REVIEWS.rename(columns={"label": "status"})}, r"adds columns with the names \['status'\]. Rename"),
         ({"scorers": {"s": 3}}, r"scorers\['s'\]: expected a function"),
-        ({"scorers": {"s": is_same}}, r"takes \(answer, expected\): pass expected"),
+        ({"scorers": {"s": is_same}}, r"\(answer, expected\)\. Pass expected"),
         ({"expected": "none"}, "expected: expected the name of a column"),
         ({"repeats": 0}, "repeats"),
     ]:

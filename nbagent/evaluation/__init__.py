@@ -1,5 +1,5 @@
-"""Evaluations: agents answer the rows of a frame, and scorers judge the answers.
+"""Evaluations: agents answer the rows of a frame, and scorers score the answers.
 
-Begin with `evaluate.py`: it maps each agent over the frame and adds a column for each of the `scorers`. A
-`result.Evaluation` has the rows and summarises them (`intervals`).
+Start with `evaluate.py`. It maps each agent over the frame, and adds a column for each of the `scorers`. The result is
+an `Evaluation` (`result`), which summarises the rows with confidence `intervals`.
 """

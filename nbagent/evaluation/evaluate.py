@@ -1,4 +1,4 @@
-"""`evaluate`: agents answer the rows of a frame, and scorers judge the answers. `compare` works without scorers."""
+"""`evaluate`: agents answer the rows of a frame, and scorers score the answers. `compare` has no scorers."""
 
 from __future__ import annotations
 
@@ -26,28 +26,30 @@ from nbagent.trace.columns import TEXT
 
 #: The columns before the frame's own.
 FIRST = ("agent", "repeat")
-#: Arguments that also apply to judges.
+#: Options that also apply to judges.
 FOR_JUDGES = ("allow_partial", "budget", "checkpoint", "concurrency", "progress")
 
 
 async def compare(
     agents: Mapping[str, Agent], prompts: Iterable[MessageInput], **options: Unpack[MapOptions]
 ) -> Evaluation:
-    """Send the same prompts to several agents and compare their answers: `evaluate` without scorers.
+    """Send the same prompts to several agents, and return the answers: `evaluate` without scorers.
 
-    `prompts` are messages for `Agent.chat`; each begins a new conversation. The agents have their tools unless
-    `tools=False`. The column `tools` lists the called tools in order. Each agent takes one prompt after the other
-    unless `concurrency` is higher. `options` as for `Agent.map`. The rows of a prompt are adjacent. `compare_sync` is
-    the blocking variant.
+    - `agents`: a dict of agents by name
+    - `prompts`: messages for `Agent.chat`; each starts a new conversation
+    - `options`: as for `Agent.map`, except that `tools` is True and `concurrency` is 1 by default
+
+    A prompt's rows are adjacent. The column `tools` lists the called tools in order. `compare_sync` is the blocking
+    variant.
 
     >>> result = await nbagent.compare({"claude": one, "qwen": other}, ["Who are you?", "2 + 2?"])    # doctest: +SKIP
     >>> result.frame.pivot(index="prompt", columns="agent", values="answer")                          # doctest: +SKIP
     """
     if not isinstance(prompts, Iterable):
         raise invalid("prompts", prompts, "a list of prompts", "Pass ['Who are you?', ...].")
-    asked = pd.Series([prompts] if isinstance(prompts, str) else list(prompts), dtype=object, name="prompt")
-    given: MapOptions = {"tools": True, "concurrency": 1, "on_error": "keep", **options}
-    result = await evaluate(agents, asked, **given)
+    rows = pd.Series([prompts] if isinstance(prompts, str) else list(prompts), dtype=object, name="prompt")
+    merged: MapOptions = {"tools": True, "concurrency": 1, **options}
+    result = await evaluate(agents, rows, **merged)
     return replace(result, frame=result.frame.sort_index(kind="stable").reset_index(drop=True))
 
 
@@ -65,17 +67,18 @@ async def evaluate(
     repeats: int = 1,
     **options: Unpack[MapOptions],
 ) -> Evaluation:
-    """Let agents answer the rows of a frame side by side, and score the answers.
+    """Let several agents answer the rows of a frame, and score the answers.
 
-    - `prompt`, `output` and `options`: as for `Agent.map`, with checkpoints, budgets and progress. All agents and
-      judges share a budget.
-    - `scorers`, by name: functions of a row, or of `(answer, expected)`, where `expected` names a column;
-      `exact(column)`, `matches(regex)`, `judge(agent, prompt)`. They return True or False, or a number.
+    - `agents`: a dict of agents by name
+    - `frame`, `prompt`, `output`, `options`: as for `Agent.map`. All agents and judges share one budget.
+    - `scorers`: a dict of scorers by name: `exact(column)`, `matches(regex)`, `judge(agent, prompt)`, or a function of
+      a row or of `(answer, expected)` that returns True or False, or a number
+    - `expected`: the column that is passed to functions of `(answer, expected)`
     - `repeats`: how often each agent answers each row
 
     If an agent can't send any request, for example without a key, its rows have the error, and the others continue. If
-    no agent can, the error is raised. Raises `ConfigurationError` before the first request if a column has an added
-    column's name or a scorer is invalid. `evaluate_sync` is the blocking variant.
+    no agent can, the error is raised. Raises `ConfigurationError` before the first request if a scorer is invalid or
+    the frame has one of the columns that are added. `evaluate_sync` is the blocking variant.
 
     >>> result = await nbagent.evaluate(                                        # doctest: +SKIP
     ...     {"small": small, "large": large}, reviews, "Is this review good or bad? {text}",
@@ -86,17 +89,17 @@ async def evaluate(
     scorers = dict(scorers or {})
     check_number("repeats", repeats, whole=True, minimum=1)
     _check(agents, frame, scorers, expected, options)
-    given: dict[str, Any] = dict(options)
-    if isinstance(given.get("budget"), int | float):
-        given["budget"] = Budget(max_cost=given["budget"])
-    entrants = {name: _Entrant(agent, frame, prompt, output, repeats, given) for name, agent in agents.items()}
-    _raise_of_all(entrants)
+    settings: dict[str, Any] = dict(options)
+    if isinstance(settings.get("budget"), int | float):
+        settings["budget"] = Budget(max_cost=settings["budget"])
+    entrants = {name: _Entrant(agent, frame, prompt, output, repeats, settings) for name, agent in agents.items()}
+    _raise_if_all_failed(entrants)
     inputs = frame.to_frame(frame.name or "value") if isinstance(frame, pd.Series) else frame
     added = next(iter(entrants.values())).rows(1).columns
     if taken := [name for name in inputs.columns if name in (*FIRST, *added, *scorers)]:
-        raise ConfigurationError(f"frame: the evaluation adds columns with the names {taken}: rename yours.")
-    await side_by_side(each.ask() for each in entrants.values())
-    _raise_of_all(entrants)
+        raise ConfigurationError(f"frame: the evaluation adds columns with the names {taken}. Rename yours.")
+    await side_by_side(entrant.ask() for entrant in entrants.values())
+    _raise_if_all_failed(entrants)
     parts = []
     for name, entrant in entrants.items():
         for number in range(1, repeats + 1):
@@ -106,16 +109,16 @@ async def evaluate(
             parts.append(part)
     rows = pd.concat(parts)
     is_answered = (rows[title_of("status", rows)] == "ok").to_numpy(dtype=bool)
-    of_judges: dict[str, Any] = {name: given[name] for name in FOR_JUDGES if name in given}
+    of_judges: dict[str, Any] = {name: settings[name] for name in FOR_JUDGES if name in settings}
     for name, scorer in scorers.items():
-        answered = rows[is_answered]
-        scores = await scores_of(name, scorer, answered, expected, of_judges)
+        scores = await scores_of(name, scorer, rows[is_answered], expected, of_judges)
         column = pd.Series(pd.NA, index=range(len(rows)), dtype=scores.dtype)
         column[is_answered] = scores.to_numpy(dtype=object)
         rows[name] = column.array
     for entrant in entrants.values():
-        entrant.forget()
-    models = {name: each.model for name, each in entrants.items()}
+        for task in entrant.maps:
+            task.forget()
+    models = {name: entrant.model for name, entrant in entrants.items()}
     traces = tuple(agent.trace for agent in agents.values())
     return Evaluation(rows, tuple(scorers), models, traces)
 
@@ -124,29 +127,29 @@ evaluate_sync = blocking(evaluate)
 
 
 class _Entrant:
-    """One of the agents: its maps, one for each repeat, and the error that kept it from sending all rows."""
+    """One of the agents, with a map for each repeat, and the error that affects all of its rows, if any."""
 
     def __init__(
-        self, agent: Agent, frame: Any, prompt: str | None, output: Any, repeats: int, given: Mapping[str, Any]
+        self, agent: Agent, frame: Any, prompt: str | None, output: Any, repeats: int, settings: Mapping[str, Any]
     ) -> None:
-        self._agent, self._has_tools, self._raises = agent, given.get("tools"), given.get("on_error") == "raise"
-        self._unasked = to_frame(frame.index, [""] * len(frame), {}, output)
+        self._agent, self._has_tools, self._raises = agent, settings.get("tools"), settings.get("on_error") == "raise"
+        self._unsent = to_frame(frame.index, [""] * len(frame), {}, output)
         self.error: Exception | None = None
-        self._maps: list[Map] = []
+        self.maps: list[Map] = []
         try:
-            self._maps = [_map(agent, frame, prompt, output, number, given) for number in range(1, repeats + 1)]
+            self.maps = [_map(agent, frame, prompt, output, number, settings) for number in range(1, repeats + 1)]
         except ConfigurationError as error:
             self.error = error
 
     @property
     def model(self) -> str:
-        """The agent's provider and model; empty if it has no usable one."""
-        return f"{self._agent.provider.provider_name}:{self._agent.provider.model_name}" if self._maps else ""
+        """The agent's provider and model, or "" if they can't be used."""
+        return f"{self._agent.provider.provider_name}:{self._agent.provider.model_name}" if self.maps else ""
 
     async def ask(self) -> None:
         """Send all rows, for all repeats."""
         try:
-            for task in self._maps:
+            for task in self.maps:
                 await task.run()
         except OF_ALL_ROWS as error:
             if self._raises:
@@ -154,8 +157,8 @@ class _Entrant:
             self.error = error
 
     def rows(self, repeat: int) -> pd.DataFrame:
-        """A repeat's answers, or the error that replaces them."""
-        rows = self._maps[repeat - 1].frame() if self._maps else self._unasked.copy()
+        """Return the answers of a repeat, or the error instead."""
+        rows = self.maps[repeat - 1].frame() if self.maps else self._unsent.copy()
         status = title_of("status", rows)
         if self.error is not None:
             text = f"{type(self.error).__name__}: {self.error}"
@@ -168,25 +171,20 @@ class _Entrant:
             rows.insert(list(rows).index(status), "tools", pd.Series(names, index=rows.index, dtype=TEXT))
         return rows
 
-    def forget(self) -> None:
-        """See `Map.forget`."""
-        for task in self._maps:
-            task.forget()
 
-
-def _raise_of_all(entrants: Mapping[str, _Entrant]) -> None:
-    """Raise the first one's error if none of them can send any request."""
-    errors = [each.error for each in entrants.values() if each.error is not None]
+def _raise_if_all_failed(entrants: Mapping[str, _Entrant]) -> None:
+    """Raise the first agent's error if no agent can send any request."""
+    errors = [entrant.error for entrant in entrants.values() if entrant.error is not None]
     if len(errors) == len(entrants):
         raise errors[0]
 
 
-def _map(agent: Agent, frame: Any, prompt: str | None, output: Any, repeat: int, given: Mapping[str, Any]) -> Map:
-    """One map of one agent. Arguments missing in `given` have the defaults of `Agent.map`."""
-    defaults = inspect.signature(Agent.map).parameters
-    of_map = {name: defaults[name].default for name in inspect.signature(Map).parameters if name in defaults}
-    chosen = {name: given.get(name, of_map[name]) for name in of_map.keys() - {"data", "prompt", "output", "options"}}
-    options = {name: value for name, value in given.items() if name not in chosen}
+def _map(agent: Agent, frame: Any, prompt: str | None, output: Any, repeat: int, settings: Mapping[str, Any]) -> Map:
+    """Return a map, with the defaults of `Agent.map` for missing settings."""
+    parameters = inspect.signature(Agent.map).parameters
+    names = MapOptions.__optional_keys__ & parameters.keys()
+    chosen = {name: settings.get(name, parameters[name].default) for name in names}
+    options = {name: value for name, value in settings.items() if name not in names}
     return Map(agent, frame, prompt, output, options=options, repeat=repeat, **chosen)
 
 
@@ -199,6 +197,6 @@ def _check(agents: Any, frame: Any, scorers: Mapping[str, Any], expected: str | 
     if expected is not None and (not isinstance(frame, pd.DataFrame) or expected not in frame.columns):
         raise invalid("expected", expected, "the name of a column of the frame")
     if options.get("explode") is not None:
-        raise ConfigurationError("evaluate() takes no explode: an answer is one row.")
+        raise ConfigurationError("evaluate() has no argument 'explode', because each answer is one row.")
     for name, scorer in scorers.items():
         check_scorer(name, scorer, expected)

@@ -9,14 +9,14 @@ import numpy as np
 
 #: The normal distribution's quantile for 95 %.
 Z = 1.959964
-#: How often the bootstrap draws, and the seed that makes its intervals repeatable.
+#: The number of the bootstrap's samples, and the seed that makes its intervals reproducible.
 DRAWS, SEED = 2000, 0
 
 
 def wilson(share: float, n: int) -> tuple[float, float]:
-    """The interval of a share of `n` rows: Wilson's score interval.
+    """Return Wilson's score interval for a share of `n` rows.
 
-    It is valid for few rows and for shares near 0 and 1, where the usual one is not (Wilson 1927,
+    It is valid for few rows and for shares near 0 and 1, where the usual interval is not (Wilson 1927,
     https://doi.org/10.2307/2276774; Brown, Cai and DasGupta 2001, https://doi.org/10.1214/ss/1009213286).
 
     >>> [round(bound, 3) for bound in wilson(0.9, 10)]
@@ -28,9 +28,9 @@ def wilson(share: float, n: int) -> tuple[float, float]:
 
 
 def bootstrap(values: Sequence[float]) -> tuple[float, float]:
-    """The interval of a mean of numbers: the percentiles of the means of samples with replacement.
+    """Return the percentile bootstrap interval for a mean, or NaN for fewer than two numbers.
 
-    (Efron and Tibshirani 1993, "An Introduction to the Bootstrap", chapter 13.) It is unknown for a single number.
+    Efron and Tibshirani 1993, "An Introduction to the Bootstrap", chapter 13.
 
     >>> low, high = bootstrap([1.0, 2.0, 3.0, 4.0])
     >>> 1.0 <= low < 2.5 < high <= 4.0

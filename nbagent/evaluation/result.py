@@ -19,19 +19,21 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-#: Rows of a display, and characters of a value in it.
+#: How many rows a display shows, and how many characters of a value.
 ROWS, WIDTH = 60, 160
-#: The plot's measures without scorers, with their axis labels.
-MEASURES = {"seconds": "seconds a row", "tokens": "tokens a row", "cost": "dollars a row"}
+#: What is plotted without scorers, with the axis labels.
+MEASURES = {"seconds": "seconds per row", "tokens": "tokens per row", "cost": "dollars per row"}
 
 
 @dataclass(frozen=True, repr=False)
 class Evaluation:
-    """Agents' answers to the rows of a frame, with scores; `evaluate` makes one.
+    """Agents' answers to the rows of a frame, with scores. `evaluate` and `compare` return it.
 
-    `frame` has a row for each agent, repeat and row of the data, with the data's index: agent, repeat, the data's
-    columns, the columns of `Agent.map`, with `tools=True` the names of the called `tools`, and a column for each
-    scorer, NA without a complete answer. `scorers` are their names, `models` the agents' models by name.
+    - `frame`: a row for each agent, repeat and row of the data, with the data's index. Its columns are agent, repeat,
+      the data's columns, those that `Agent.map` returns, with `tools=True` the names of the called tools, and a column
+      for each scorer, which is NA without a complete answer.
+    - `scorers`: the names of the scorers
+    - `models`: the agents' models by agent name
     """
 
     frame: pd.DataFrame
@@ -40,12 +42,12 @@ class Evaluation:
     traces: tuple[Trace, ...] = ()
 
     def summary(self) -> pd.DataFrame:
-        """One row for each agent: rows, failed, then each scorer's mean and 95 % interval (`_low`, `_high`).
+        """Return a row for each agent: rows, failed rows, and each scorer's mean and 95 % interval (`_low`, `_high`).
 
-        A row's repeats are averaged first, because they are not independent; the interval is over the rows. For True
-        and False it is Wilson's, for numbers a percentile bootstrap of 2,000 draws (see `nbagent.evaluation.intervals`
-        for the sources). Failed rows have no score. Tokens, cost and mean seconds of the answered rows follow; a sum
-        with a missing part is missing.
+        Then come the tokens, cost and mean seconds of the answered rows. A sum with a missing value is missing. Failed
+        rows have no score. A row's repeats are averaged first, because they are not independent, so the interval is
+        over the rows. It is Wilson's for True and False, and a percentile bootstrap of 2,000 samples for numbers (see
+        `nbagent.evaluation.intervals` for the sources).
         """
         return pd.DataFrame([self._summary_of(name) for name in self.models], index=pd.Index(self.models, name="agent"))
 
@@ -60,7 +62,7 @@ class Evaluation:
         return {**row, "mean_seconds": self._values("seconds")[is_answered].mean()}
 
     def _values(self, name: str) -> pd.Series[Any]:
-        """A column of the frame: a scorer's, a map's, or `tokens`, the sum of two."""
+        """A column of the frame: a scorer's, a map's, or the sum of two, `tokens`."""
         if name in self.scorers:
             return self.frame[name]
         if name == "tokens":
@@ -68,14 +70,14 @@ class Evaluation:
         return self.frame[title_of(name, self.frame)]
 
     def _by_row(self, agent: str, name: str) -> pd.Series[float]:
-        """The mean over its repeats of each answered row that has a value."""
+        """Each answered row's mean over its repeats, for rows with a value."""
         mine, is_answered = (self.frame["agent"] == agent).to_numpy(), self._values("status") == "ok"
         place = self.frame[mine].groupby("repeat").cumcount()  # the data's index need not be unique
         means = self._values(name).where(is_answered)[mine].astype("Float64").groupby(place.to_numpy()).mean()
         return means.dropna().astype(float)
 
     def interval(self, agent: str, name: str) -> tuple[float, float]:
-        """The 95 % interval of an agent's mean score, seconds, tokens or cost; NaN without values."""
+        """Return the 95 % interval of an agent's mean score, seconds, tokens or cost, or NaN without values."""
         means = self._by_row(agent, name)
         if means.empty:
             return float("nan"), float("nan")
@@ -87,8 +89,9 @@ class Evaluation:
         return bool(self._values(name).dtype == "boolean")
 
     def failures(self, scorer: str | None = None) -> pd.DataFrame:
-        """The rows of `frame` without a complete answer, and rows for which a True-or-False scorer, or only this one,
-        returned False.
+        """Return the rows of `frame` without a complete answer, and those for which a scorer returned False.
+
+        With `scorer`, only this scorer counts.
 
         >>> result.failures("right")                                            # doctest: +SKIP
         """
@@ -101,10 +104,9 @@ class Evaluation:
         return self.frame[failed.to_numpy(dtype=bool)]
 
     def plot(self) -> list[Axes]:
-        """Draw means by agent, each a dot with its 95 % interval as a line: of the scorers, or without scorers, of an
-        answer's seconds, tokens and, if known and not 0, dollars.
+        """Plot each agent's mean as a dot, with its 95 % interval as a line, for each scorer.
 
-        Needs the extra `plot`.
+        Without scorers, plot the seconds, tokens and, if known and not 0, dollars per row. Needs the extra `plot`.
 
         >>> (await nbagent.compare({"small": small, "large": large}, prompts)).plot()      # doctest: +SKIP
         """
@@ -130,7 +132,7 @@ class Evaluation:
 
     @property
     def trace(self) -> Trace:
-        """The agents' combined traces, including other runs; `frame` joins its `runs` by `run_id`."""
+        """The agents' traces as one, including other runs. Its `runs` and `frame` share the column `run_id`."""
         return Trace.concat(self.traces)
 
     def __repr__(self) -> str:
@@ -140,7 +142,7 @@ class Evaluation:
         return show_control_chars(text)
 
     def _repr_html_(self) -> str:
-        """The display in a notebook: the summary and the failed rows; without scorers, all rows."""
+        """The display in a notebook: the summary, and the failed rows, or without scorers all rows."""
         page = self.summary().to_html(notebook=True, classes=NO_TEX, float_format="{:.3f}".format)
         rows = self._shown()
         if len(rows):
@@ -151,7 +153,7 @@ class Evaluation:
         return show_control_chars(page)
 
     def _shown(self) -> pd.DataFrame:
-        """The rows to show, without uninformative columns: ids, a single repeat, no error."""
+        """The rows to show. Without scorers, they have no uninformative columns: ids, a single repeat, no error."""
         if self.scorers:
             return self.failures()
         hidden = {title_of("run_id", self.frame)}

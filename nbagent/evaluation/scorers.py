@@ -1,7 +1,7 @@
-"""Scorers judge the answers of an evaluation: functions, or the scorers made here.
+"""Scorers of an evaluation's answers: functions, `exact`, `matches` and `judge`.
 
-A function gets a row with the columns of the frame and the answers, or `(answer, expected)`. It returns True or False,
-or a number.
+A function receives a row with the columns of the frame and the answers, or `(answer, expected)`. It returns True or
+False, or a number.
 """
 
 from __future__ import annotations
@@ -32,27 +32,29 @@ Row = Mapping[str, Any]
 
 
 def exact(column: str, answer: str = "answer") -> Callable[[Row], bool | None]:
-    """Whether the answer is the label in a column of the frame; None for a row without a label.
+    """Return a scorer that compares the answer with a label in the frame. Rows without a label have no score.
 
-    They are compared by the type of one of them: a boolean, a number, a time (UTC if without a zone; a date is its
-    midnight), or else a text without surrounding space. `answer` names the column of the answer: with `output=Model`,
-    one of its fields.
+    - `column`: the column with the labels
+    - `answer`: the column with the answers; with `output=Model`, one of its fields
+
+    If either is a boolean, a number or a time, both are read as such. A time without a zone is UTC, and a date is its
+    midnight. Otherwise they are compared as text without surrounding space.
 
     >>> exact("label")({"answer": "good\\n", "label": "good"}), exact("label")({"answer": "5", "label": 5.0})
     (True, True)
     """
 
     def is_exact(row: Row) -> bool | None:
-        given, expected = row[answer], row[column]
+        found, expected = row[answer], row[column]
         if _is_missing(expected):
             return None
         for kind, read in _READERS.items():
-            if isinstance(given, kind) or isinstance(expected, kind):
+            if isinstance(found, kind) or isinstance(expected, kind):
                 try:
-                    return bool(read(given) == read(expected))
+                    return bool(read(found) == read(expected))
                 except (TypeError, ValueError, ArithmeticError):  # one of them is of another type
                     return False
-        return bool(given == expected)
+        return bool(found == expected)
 
     return is_exact
 
@@ -75,14 +77,14 @@ def _time(value: Any) -> pd.Timestamp:
     return time.tz_localize("UTC") if time.tzinfo is None else time
 
 
-#: How to read both values if one of them is of this type; the first match applies.
+#: How to read both values if one of them is of this type. The first match applies.
 _READERS: Mapping[type, Callable[[Any], Any]] = {
     bool: _flag, Number: _number, date: _time, str: lambda value: str(value).strip(),
 }  # fmt: skip
 
 
 def matches(pattern: str | re.Pattern[str], answer: str = "answer") -> Callable[[Row], bool]:
-    """Whether a regular expression matches anywhere in the answer.
+    """Return a scorer that searches the answer for a regular expression.
 
     >>> matches(r"(?i)berlin")({"answer": "It is BERLIN."})
     True
@@ -96,24 +98,25 @@ def matches(pattern: str | re.Pattern[str], answer: str = "answer") -> Callable[
 
 @dataclass(frozen=True)
 class Judge:
-    """An agent that judges answers; `judge` makes one."""
+    """An agent that judges answers, created by `judge`."""
 
     agent: Agent
     prompt: str
     output: Any
 
     async def scores(self, rows: pd.DataFrame, options: Mapping[str, Any]) -> list[Any]:
-        """Its judgement of each row; None for rows without one."""
-        said = await self.agent.map(rows.reset_index(drop=True), self.prompt, self.output, **options)
-        if len(rows) and said["answer"].isna().all():
-            raise ConfigurationError(f"the judge answered no row. The first one: {said['error'].iloc[0]}")
-        return [None if pd.isna(value) else value for value in said["answer"]]
+        """Return a judgement for each row, or None for rows without one."""
+        judgements = await self.agent.map(rows.reset_index(drop=True), self.prompt, self.output, **options)
+        if len(rows) and judgements["answer"].isna().all():
+            raise ConfigurationError(f"The judge answered no row. The first error: {judgements['error'].iloc[0]}")
+        return [None if pd.isna(value) else value for value in judgements["answer"]]
 
 
 def judge(agent: Agent, prompt: str, output: type[bool] | type[int] | type[float] = bool) -> Judge:
-    """Lets another agent judge. The prompt names columns of the frame and of the answers, as for `Agent.map`.
+    """Return a scorer that lets another agent judge the answers.
 
-    It answers yes or no, or with `output=float` or `int` in numbers.
+    - `prompt`: a prompt with columns of the frame and of the answers in braces, as for `Agent.map`
+    - `output`: `bool` for True or False, `int` or `float` for numbers
 
     >>> judge(agent, "Is this a fair summary of {text}?\\n\\n{answer}")      # doctest: +SKIP
     """
@@ -125,7 +128,7 @@ def judge(agent: Agent, prompt: str, output: type[bool] | type[int] | type[float
 async def scores_of(
     name: str, scorer: Any, rows: pd.DataFrame, expected: str | None, options: Mapping[str, Any]
 ) -> Any:
-    """A scorer's results for these rows, as a column. If it fails for a row, the value is NA, and a warning says so."""
+    """Return a scorer's results for these rows, as a column. If it fails for a row, it warns, and the value is NA."""
     values = await (
         scorer.scores(rows, options) if isinstance(scorer, Judge) else _called(name, scorer, rows, expected)
     )
@@ -139,12 +142,12 @@ def check_scorer(name: str, scorer: Any, expected: str | None) -> None:
     if isinstance(scorer, Judge):
         return
     if scorer in (exact, matches, judge):
-        raise ConfigurationError(f"scorers[{name!r}]: call {scorer.__name__}, such as {_CALLED[scorer]}.")
+        raise ConfigurationError(f"scorers[{name!r}]: call {scorer.__name__}, as in {_CALLED[scorer]}.")
     if not callable(scorer):
         raise invalid(f"scorers[{name!r}]", scorer, "a function, exact(...), matches(...) or judge(...)")
     if _takes_two(scorer) and expected is None:
         raise ConfigurationError(
-            f"scorers[{name!r}] takes (answer, expected): pass expected='column', or a function of one row."
+            f"scorers[{name!r}] has two parameters, (answer, expected). Pass expected='column', or a function of a row."
         )
 
 
@@ -154,7 +157,7 @@ _CALLED = {exact: 'exact("label")', matches: r'matches(r"\d+")', judge: 'judge(a
 def _takes_two(scorer: Callable[..., Any]) -> bool:
     try:
         parameters = inspect.signature(scorer).parameters.values()
-    except ValueError:  # some C functions have none
+    except ValueError:  # some C functions have no signature
         return True
     needed = [each for each in parameters if each.default is each.empty and each.kind in _POSITIONAL]
     return len(needed) == 2
@@ -178,13 +181,13 @@ async def _called(name: str, scorer: Callable[..., Any], rows: pd.DataFrame, exp
             values.append(None)
     if failures:
         first = f"{type(failures[0]).__name__}: {failures[0]}"
-        warnings.warn(f"scorer {name!r} failed for {len(failures)} of {len(rows)} rows. {first}", stacklevel=2)
+        warnings.warn(f"Scorer {name!r} failed for {len(failures)} of {len(rows)} rows. {first}", stacklevel=2)
     return values
 
 
 def _score(value: Any) -> bool | float | None:
     if value is None or value is pd.NA:
         return None
-    if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):  # including numpy's
+    if type(value).__name__ in ("bool_", "bool"):  # Python's or NumPy's
         return bool(value)
     return float(value)

@@ -1,4 +1,4 @@
-"""The same prompts to several agents: real servers and the embedded model, failures, interrupts, records, pictures."""
+"""The same prompts to several agents: servers, the embedded model, failures, interrupts, recordings and plots."""
 
 import asyncio
 import threading
@@ -27,8 +27,8 @@ def scripted(*answers, model="m", **options):
     return Agent(ScriptedProvider(list(answers), model=model, **options), tools=[add])
 
 
-async def test_servers_and_the_embedded_model():
-    """Three providers at once: one answers, one fails for good, one is the embedded model and uses a tool."""
+async def test_comparing_servers_and_the_embedded_model():
+    """One provider answers, one fails permanently, and one is the embedded model, which calls a tool."""
     async with Loopback() as good, Loopback() as bad:
         good.answers = [Answer(claude_said("Four.")), Answer(claude_said("Six."))]
         bad.answers = [Answer(b'{"error": {"message": "too odd"}}', 400), Answer(sse(said("6", usage=USED)))]
@@ -56,8 +56,8 @@ async def test_servers_and_the_embedded_model():
     assert result.summary()["failed"].to_dict() == {"claude": 0, "qwen": 1, "embedded": 0}
 
 
-async def test_agents_work_side_by_side_and_each_in_turn():
-    """No agent can answer before the other was asked; none is asked a second thing before it has answered."""
+async def test_agents_run_concurrently_and_each_answers_in_order():
+    """Each agent answers only after the other was asked, and is asked again only after it answered."""
     everyone, busy = asyncio.Barrier(2), {"a": 0, "b": 0}
 
     def model(name):
@@ -74,7 +74,7 @@ async def test_agents_work_side_by_side_and_each_in_turn():
     assert result.frame["answer"].tolist() == ["a: 1", "b: 1", "a: 2", "b: 2", "a: 3", "b: 3"]
 
 
-def test_whatever_fails_is_a_row(monkeypatch):
+def test_failures_are_rows(monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     off = Agent(create_provider("minimax", api_key="k", model="MiniMax-M2.5", max_retries=0))
     odd = scripted(ZeroDivisionError("odd"), "late")
@@ -89,7 +89,7 @@ def test_whatever_fails_is_a_row(monkeypatch):
     assert frame.loc["thinks", "error"].str.contains("MiniMax-M2.5 always thinks").all()
 
 
-def test_wrong_arguments_are_errors_before_anything_is_asked():
+def test_invalid_comparisons_are_errors_before_anything_is_sent():
     nowhere = Agent(create_provider("open_source", base_url="http://127.0.0.1:9/v1", max_retries=0), tools=[add])
     for agents, prompts, options, message in [
         ({"x": "claude"}, ["x"], {}, "agents\\['x'\\]: expected an Agent"),
@@ -103,17 +103,17 @@ def test_wrong_arguments_are_errors_before_anything_is_asked():
 
 
 async def test_a_cancelled_comparison_ends_its_runs():
-    begun, stopped = asyncio.Event(), threading.Event()
+    started, stopped = asyncio.Event(), threading.Event()
 
     async def hang(messages, functions):
-        begun.set()
+        started.set()
         try:
             await asyncio.Event().wait()
         finally:
             stopped.set()
 
     task = asyncio.create_task(compare({"x": Agent(ScriptedProvider(hang))}, ["1"]))
-    await begun.wait()
+    await started.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -125,7 +125,7 @@ def model_of(name, seconds):
     return Agent(ScriptedProvider([LLMResponse(f"<b>{name}</b>", None, "stop", usage)] * 2, model=name, delay=seconds))
 
 
-def test_a_recording_plays_each_agent_its_own(tmp_path):
+def test_a_recording_replays_each_agents_own_answers(tmp_path):
     agents = {"slow": model_of("slow", 0.05), "fast": model_of("fast", 0.0)}
     with nbagent.record(tmp_path / "run.jsonl"):
         recorded = compare_sync(agents, PROMPTS)
@@ -136,21 +136,21 @@ def test_a_recording_plays_each_agent_its_own(tmp_path):
     pd.testing.assert_frame_equal(one, other)
 
 
-def test_what_a_notebook_shows_and_the_picture():
+def test_the_notebook_display_and_the_plot():
     mpl.use("agg")
     result = compare_sync({"one": model_of("one", 0.0), "two": scripted("fine", ValueError("odd"))}, PROMPTS)
     shown = result._repr_html_()
     assert "&lt;b&gt;one" in shown
     assert "<b>" not in shown
     assert "ValueError: odd" in shown
-    assert "220" in repr(result)  # tokens of the first
+    assert "220" in repr(result)  # the first agent's tokens
     seconds, tokens = result.plot()
     assert [label.get_text() for label in seconds.get_yticklabels()] == ["one", "two"]
     assert tokens.lines[1].get_xdata() == [110.0]
     plt.close("all")
 
 
-async def test_a_comparison_within_a_tool_spends_from_the_budget_of_the_asking_run():
+async def test_a_comparison_within_a_tool_spends_from_the_calling_runs_budget():
     def costly(messages, functions):
         return LLMResponse("x", None, "stop", {"usage": Usage(60, 40)})
 

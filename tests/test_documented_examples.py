@@ -1,4 +1,4 @@
-"""The examples of the documents that this project grew from run as they are written there; so do the policies on tools.
+"""The examples in the documents that this project grew from run as written. So do the approval policies.
 
 Only the import line and the address differ: a local server stands in for the provider.
 """
@@ -16,7 +16,7 @@ from nbagent import Agent, FunctionCall, ScriptedProvider
 
 @pytest.fixture
 def rss_feeds(monkeypatch, tmp_path):
-    """The news tools read a feed on this machine."""
+    """Let the news tools read a local feed."""
     with served(FeedServer(feed=feed())) as server:
         sources = tmp_path / "sources.txt"
         sources.write_text(f"{server.url}/feed Times", "utf-8")
@@ -70,7 +70,7 @@ POLICIES = [
 ]
 
 
-async def test_the_policies_of_the_page_on_tools(tmp_path, monkeypatch):
+async def test_the_approval_policies_on_the_page_about_tools(tmp_path, monkeypatch):
     monkeypatch.chdir("/")
     (tmp_path / "link").symlink_to("/etc")
     (tmp_path / "link.csv").symlink_to("/etc/passwd")

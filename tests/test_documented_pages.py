@@ -1,4 +1,4 @@
-"""The pages of the documentation run, and show what they say they show (see `support.documents`)."""
+"""The documentation's pages run, and produce the output that they show (see `support.documents`)."""
 
 import re
 import shlex
@@ -43,7 +43,7 @@ def test_a_page_runs(page, tmp_path):
                 assert is_shown(cell.shows, shown), f"{page}, line {cell.line} shows:\n{shown}"
 
 
-def test_what_the_embedded_model_does_is_said_in_the_same_words():
+def test_pages_describe_the_embedded_model_in_the_same_words():
     said = "nbagent itself chooses the tool and takes the arguments from your prompt. The answer quotes the tool's "
     said += "result. A large model does all of this itself."
     pages = ("README.md", "docs/start.md", "docs/explanation/embedded-model.md", "notebooks/01_quickstart.ipynb")
@@ -52,16 +52,16 @@ def test_what_the_embedded_model_does_is_said_in_the_same_words():
 
 
 def text_shown(cell: Cell) -> str:
-    """What stands below the cell, as plain text: first what it printed."""
+    """Return the cell's output as plain text, first what it printed."""
     return "\n".join(filter(None, [cell.stdout, cell.text, cell.result]))
 
 
-def test_the_commands_of_the_pages_are_commands():
+def test_commands_on_the_pages_exist():
     for page in PAGES:
         for command in commands(text_of(page)):
             assert _parser().parse_args(shlex.split(command)[1:]), f"{page}: {command}"
 
 
-def test_the_links_of_the_pages_lead_to_files():
+def test_links_on_the_pages_lead_to_files():
     links = [(page, link) for page in PAGES for link in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", text_of(page))]
     assert [(page, link) for page, link in links if not ((ROOT / page).parent / link).exists()] == []

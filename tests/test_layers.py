@@ -1,4 +1,4 @@
-"""The shape of the package: who may import whom, and no cycles.
+"""The shape of the package: which layer may import which, and no cycles.
 
 Imports inside functions and under `if TYPE_CHECKING:` count. `support.imports` reads them from the syntax trees.
 """
@@ -34,7 +34,7 @@ BELOW = {
     "doctor": {"ground", "core", "providers", "agent"},
     "cli": {"ground", "providers", "acp", "doctor", "loading", "mcp", "notebook", "server"},
 }
-#: What of `notebook` may import `server`: `%agent serve`.
+#: The modules of `notebook` that may import `server`, for `%agent serve`.
 SERVED_BY_THE_KERNEL = {"nbagent.notebook.serving"}
 
 #: The only layer that may import a third-party package.
@@ -50,7 +50,7 @@ HOME = {
     "uvicorn": "thread_server",
     **dict.fromkeys(["ag_ui", "fastapi", "prometheus_client", "redis"], "server"),
 }
-#: Which second layer may import it, too.
+#: A second layer that may also import it.
 SECOND_HOME = {"openai": "server", "starlette": "server", "uvicorn": "server"}
 PANDAS_AT_TOP = {"nbagent.trace.columns"}
 
@@ -64,9 +64,9 @@ def test_every_module_has_a_layer():
     assert {layer_of(module) for module in trees() if module != "nbagent"} == BELOW.keys()
 
 
-def test_layers_import_only_what_lies_below():
+def test_layers_import_only_lower_layers():
     internal = [found for found in all_imports() if found.is_ours]
-    assert len(internal) > 50  # the walk sees the package
+    assert len(internal) > 50  # the package was found
     assert [str(found) for found in internal if found.target == "nbagent"] == [], "import from where a name lives"
     wrong = [
         str(found)
@@ -86,17 +86,17 @@ def test_no_cycle_between_modules():
     assert cycle_in(graph) == ""
 
 
-def test_no_cycle_between_rooms():
+def test_no_cycle_between_folders():
     assert cycle_in(room_graph()) == ""
 
 
-def test_third_party_packages_stay_at_home():
+def test_third_party_packages_are_imported_only_in_their_layer():
     layer = {str(found): (found.target.split(".")[0], layer_of(found.source)) for found in all_imports()}
     homes = {package: {HOME.get(package), SECOND_HOME.get(package)} for package in HOME}
     assert [text for text, (package, home) in layer.items() if home not in homes.get(package, {home})] == []
 
 
-def test_pandas_is_loaded_by_tables_only():
+def test_only_tables_load_pandas():
     loading = {found.source for found in all_imports() if found.top and found.target.split(".")[0] == "pandas"}
     assert "nbagent.trace.columns" in loading
     assert {each for each in loading if layer_of(each) not in ("batch", "evaluation")} <= PANDAS_AT_TOP

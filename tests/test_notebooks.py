@@ -1,4 +1,4 @@
-"""The tutorial notebooks: what `make test` does not see when nbval compares their cells with the saved outputs."""
+"""The tutorial notebooks: checks besides nbval's comparison of their cells with the saved outputs."""
 
 import re
 import sys
@@ -28,7 +28,7 @@ MACHINE = re.compile(
     r"(?<![\w.:/])/(?:home|Users|root|tmp|private|var|usr|opt|mnt|work)/\S+|\b[A-Z]:\\\w+|/ipykernel_\d+"
 )
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # the hosts' own
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # from the hosts
 each = pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
 
 
@@ -42,13 +42,13 @@ def is_lenient(cell):
 
 
 def without_reason(notebook):
-    """The code cells that are not compared, or fail, and do not say why."""
+    """Return the code cells that are not compared, or fail, without a reason."""
     code = (cell for cell in notebook.cells if cell.cell_type == "code")
     return [cell.source for cell in code if is_lenient(cell) and not WHY.search(cell.source)]
 
 
 def loaded_by(page):
-    """The addresses that a page loads, and the code of its scripts."""
+    """Return the addresses that a page loads, and the code of its scripts."""
     tree = html5lib.parse(page, namespaceHTMLElements=False)
     nodes = list(tree.iter())
     styles = " ".join((node.text or "") if node.tag == "style" else node.get("style") or "" for node in nodes)
@@ -63,12 +63,12 @@ def as_page(notebook):
 
 
 @each
-def test_each_cell_that_is_not_compared_says_why(path):
+def test_each_cell_without_comparison_gives_a_reason(path):
     assert not without_reason(read(path))
 
 
 @each
-def test_the_file_is_as_make_notebook_saves_it(path, monkeypatch):
+def test_the_file_has_the_form_that_make_notebook_saves(path, monkeypatch):
     monkeypatch.syspath_prepend(FOLDER)
     from save import tidy
 
@@ -83,7 +83,7 @@ def test_the_file_is_as_make_notebook_saves_it(path, monkeypatch):
 
 
 @each
-def test_it_begins_with_a_title_and_ends_with_an_exercise(path):
+def test_it_starts_with_a_title_and_ends_with_an_exercise(path):
     cells = read(path).cells
     assert cells[0].cell_type == "markdown"
     assert cells[0].source.startswith("# ")
@@ -92,7 +92,7 @@ def test_it_begins_with_a_title_and_ends_with_an_exercise(path):
 
 
 @each
-def test_it_holds_no_path_of_a_machine_and_no_key(path):
+def test_it_contains_no_local_path_and_no_key(path):
     text = path.read_text("utf-8")
     assert not MACHINE.findall(text)
     assert sys.prefix not in text
@@ -103,7 +103,7 @@ def code_cells(path):
     return [cell for cell in read(path).cells if cell.cell_type == "code"]
 
 
-def test_parameters_has_a_value_for_each_notebook_with_a_cell_of_parameters():
+def test_each_notebook_with_a_parameters_cell_has_test_parameters():
     with_parameters = [path.stem for path in PATHS if "parameters" in str([c.metadata for c in code_cells(path)])]
     assert with_parameters == list(PARAMETERS)
 
@@ -113,7 +113,7 @@ def test_parameters_has_a_value_for_each_notebook_with_a_cell_of_parameters():
 @pytest.mark.local_model
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_a_notebook_with_parameters_runs_under_papermill(name, tmp_path):
-    with tempfile.TemporaryDirectory(prefix="kernel") as sockets:  # not ports, which another kernel could take first
+    with tempfile.TemporaryDirectory(prefix="kernel") as sockets:  # because another kernel could take a port first
         papermill.execute_notebook(
             FOLDER / f"{name}.ipynb",
             tmp_path / "ran.ipynb",
@@ -130,12 +130,12 @@ def test_a_notebook_with_parameters_runs_under_papermill(name, tmp_path):
 
 @pytest.fixture(scope="module")
 def frame():
-    """What nbconvert's page loads around any notebook: its own MathJax and require.js."""
+    """Return what nbconvert's page loads for any notebook: its own MathJax and require.js."""
     return loaded_by(as_page(nbformat.v4.new_notebook(metadata=read(PATHS[0]).metadata)))
 
 
 @each
-def test_its_page_needs_no_network_and_no_script(path, frame):
+def test_its_html_needs_no_network_and_no_script(path, frame):
     notebook = read(path)
     addresses, scripts = loaded_by(as_page(notebook))
     assert addresses >= frame[0], "the page is read without them"

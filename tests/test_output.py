@@ -1,4 +1,4 @@
-"""`output=` of `chat`, `chat_sync` and `chat_stream`: the answer as a value of a type, with tools on the way."""
+"""`output=` of `chat`, `chat_sync` and `chat_stream`: the answer as a value of a type, after tool calls."""
 
 import json
 from dataclasses import dataclass
@@ -22,11 +22,11 @@ WRONG = '{"name": "Paris", "people": "many"}'
 
 
 def people_of(city: str) -> int:
-    """How many people live in a city."""
+    """Return how many people live in a city."""
     return 2_100_000
 
 
-async def test_the_result_has_the_value_and_what_it_cost():
+async def test_the_result_has_the_value_and_its_cost():
     agent = Agent(ScriptedProvider([PARIS], price={"input": 1, "output": 1}), system_prompt="Be brief.")
     result = await agent.chat("Which city?", output=City)
     assert result.data == City(name="Paris", people=2_100_000)
@@ -49,7 +49,7 @@ async def test_any_type_that_pydantic_supports():
     for output, answer, value in [
         (list[City], f'{{"result": [{PARIS}]}}', [City(name="Paris", people=2_100_000)]),
         (Literal["good", "bad"], '{"result": "bad"}', "bad"),
-        (Literal["good", "bad"], "good\n", "good"),  # a model that nothing constrains
+        (Literal["good", "bad"], "good\n", "good"),  # from a model without constrained output
         (int | None, '{"result": null}', None),
         (date, "2026-11-23", date(2026, 11, 23)),
         (Day, '{"when": "2026-11-23"}', Day(date(2026, 11, 23))),
@@ -76,7 +76,7 @@ async def test_a_wrong_answer_is_corrected_within_the_run():
     assert agent.conversation_history == []
 
 
-async def test_an_answer_that_stays_wrong_is_an_error_and_its_question_leaves_the_history():
+async def test_an_answer_that_stays_wrong_is_an_error_and_its_prompt_leaves_the_history():
     agent = Agent(ScriptedProvider([WRONG, "no", WRONG]))
     with pytest.raises(
         ExtractionError, match=r"Expected City in the model's answer: - people: Input .* correct it\."
@@ -92,7 +92,7 @@ async def test_an_answer_that_stays_wrong_is_an_error_and_its_question_leaves_th
     ("text", "reason", "status", "asked"),
     [('{"name": "Pa', "length", "truncated", 1), ("", "content_filter", "blocked", 1), ("", "stop", "empty", 2)],
 )
-async def test_an_answer_that_is_not_whole_is_not_checked(text, reason, status, asked):
+async def test_an_incomplete_answer_is_not_checked(text, reason, status, asked):
     agent = Agent(ScriptedProvider([LLMResponse(text, None, reason, {"usage": Usage(1, 1)})] * 2 * asked))
     result = await agent.chat("Which city?", output=City)
     assert (result.status, result.data, result.iterations) == (status, None, asked)
@@ -111,7 +111,7 @@ async def test_tools_work_in_the_same_run():
     assert roles == ["user", "assistant", "tool", "assistant", "user", "assistant", "tool", "assistant"]
 
 
-def test_what_is_no_type_is_named():
+def test_an_invalid_output_type_is_named():
     agent = Agent(ScriptedProvider([PARIS]))
     with pytest.raises(ConfigurationError, match=r"output: expected a pydantic model.*got 3"):
         agent.chat_stream("Which city?", output=3)

@@ -1,4 +1,4 @@
-"""What a request costs, and that a budget that can't be counted is an error before the first request."""
+"""What a request costs, and that a budget without a known price is an error before the first request."""
 
 import math
 
@@ -14,7 +14,7 @@ COUNTS = {"prompt_tokens": 1_000_000, "completion_tokens": 1, "prompt_tokens_det
 
 
 async def asked(limits, counts=COUNTS, **options):
-    """The result of one question to a server whose model no price list has, and the requests that it got."""
+    """Return the result of a prompt to a server with a model without a price, and the requests that it received."""
     async with Loopback() as server:
         server.answers = [Answer(sse(said("Hello.", usage=counts)))]
         provider = create_provider("open_source", base_url=server.url, model="mine", **options)
@@ -38,7 +38,7 @@ BUDGET = Limits(max_cost=0.01)
         lambda provider: anext(aiter(Agent(provider, limits=BUDGET).chat_stream("Hello"))),
     ],
 )
-async def test_a_budget_without_a_price_sends_nothing_and_names_the_ways_out(ask):
+async def test_a_budget_without_a_price_sends_nothing_and_names_the_remedies(ask):
     async with Loopback() as server:
         provider = create_provider("open_source", base_url=server.url, model="mine")
         with pytest.raises(ConfigurationError, match="max_cost=0.01: the price of open_source:mine") as caught:
@@ -49,7 +49,7 @@ async def test_a_budget_without_a_price_sends_nothing_and_names_the_ways_out(ask
         assert way in str(caught.value)
 
 
-async def test_the_ways_out_lead_out():
+async def test_the_remedies_work():
     for limits, options in [
         (Limits(max_cost=0.01), {"price": RATES}),
         (Limits(max_total_tokens=1000), {}),
@@ -62,7 +62,7 @@ async def test_the_ways_out_lead_out():
         assert known == (result.cost is not None) == bool(options)
 
 
-async def test_a_price_of_its_own_replaces_the_list():
+async def test_the_users_price_replaces_the_list():
     usage = Usage(1_000_000, 0)
     assert price(usage, "claude-sonnet-5", "claude") == 2.0
     assert price(usage, "claude-sonnet-5", "claude", rates={"input": 9, "output": 9}) == 9.0
@@ -76,7 +76,7 @@ async def test_a_price_of_its_own_replaces_the_list():
 
 @pytest.mark.parametrize(("tier", "dollars"), [("default", 0.25), ("flex", 0.125), ("priority", 0.5), ("scale", None)])
 @pytest.mark.parametrize("api", ["chat", "responses"])
-async def test_the_tier_that_served_a_request_is_its_price_or_the_price_is_not_known(tier, dollars, api):
+async def test_the_tier_that_served_a_request_determines_the_price(tier, dollars, api):
     output = [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Yes."}]}]
     about = {"model": "gpt-5.4", "service_tier": tier}
     bodies = {
@@ -93,7 +93,7 @@ async def test_the_tier_that_served_a_request_is_its_price_or_the_price_is_not_k
         await provider.aclose()
 
 
-def test_the_tiers_of_claude_and_gemini_stand_in_their_counts():
+def test_the_tiers_of_claude_and_gemini_are_in_their_usage():
     for model, provider, raw, dollars in [
         ("claude-opus-5-5", "claude", {"service_tier": "standard"}, 0.4),
         ("claude-opus-5-5", "claude", {"speed": "fast"}, 0.8),
@@ -102,7 +102,7 @@ def test_the_tiers_of_claude_and_gemini_stand_in_their_counts():
         assert price(Usage(100_000, 0), model, provider, raw) == dollars
 
 
-async def test_what_the_provider_says_that_a_request_costs_is_its_cost():
+async def test_the_cost_that_the_provider_reports_is_used():
     with_own_key = {"cost": 0.0001, "is_byok": True, "cost_details": {"upstream_inference_cost": 0.002}}
     openrouter, xai = ("openrouter", {"cost": 0.0021}, {}), ("xai", {"cost_in_usd_ticks": 21_000_000}, {})
     for name, bill, options in (openrouter, ("openrouter", with_own_key, {"price": RATES}), xai):
@@ -114,7 +114,7 @@ async def test_what_the_provider_says_that_a_request_costs_is_its_cost():
             await provider.aclose()
 
 
-def test_a_wrong_price_is_named():
+def test_an_invalid_price_is_named():
     for wrong, problem in [
         (0.5, "price: expected a Mapping or None"),
         ({"input": 1}, "a value for 'output'"),
@@ -128,7 +128,7 @@ def test_a_wrong_price_is_named():
         create_provider("scripted", price={"input": 1})
 
 
-async def test_scripts_cost_nothing_and_replays_are_not_paid(tmp_path):
+async def test_scripts_and_replays_cost_nothing(tmp_path):
     result = await Agent(ScriptedProvider(["Hello."]), limits=Limits(max_cost=0.01)).chat("Hello")
     assert result.cost == 0
     said_once = LLMResponse("Hello.", metadata={"usage": Usage(1_000_000, 1)})
@@ -143,14 +143,14 @@ async def test_scripts_cost_nothing_and_replays_are_not_paid(tmp_path):
 
 
 @pytest.mark.parametrize("said", [math.nan, -1_000, math.inf])
-def test_a_cost_that_no_limit_could_count_is_not_believed(said):
+def test_a_reported_cost_that_limits_cannot_count_is_ignored(said):
     usage = Usage(1_000_000, 0)
     assert price(usage, "openai/gpt-4o-mini", "openrouter", {"cost": said}) == pytest.approx(0.15)
     assert price(usage, "unlisted", "openrouter", {"cost": said}) is None
     assert price(usage, "grok-4", "xai", {"cost_in_usd_ticks": said}) == pytest.approx(price(usage, "grok-4", "xai"))
 
 
-async def test_odd_counts_of_a_server_have_a_price():
+async def test_odd_token_counts_have_a_price():
     for counts, dollars in (
         ({"prompt_tokens": -5, "completion_tokens": 1_000_000, "prompt_tokens_details": {"cached_tokens": -1}}, 0.6),
         ({"prompt_tokens": 0, "completion_tokens": -1, "prompt_tokens_details": {"cached_tokens": 1_000_000}}, 0.075),

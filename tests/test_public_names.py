@@ -1,4 +1,4 @@
-"""The public names: one sorted table, loaded lazily, documented, and the same for type checkers and readers."""
+"""The public names: one sorted table, loaded lazily, documented, and the same for type checkers."""
 
 import ast
 import inspect
@@ -36,7 +36,7 @@ PRELOADED = "import threading\nfor each in threading.enumerate():\n    if each.n
 
 
 def _loaded_after(code: str) -> set[str]:
-    """Names of the modules that a fresh interpreter has loaded after `code`."""
+    """Return the names of the modules that a fresh interpreter has loaded after `code`."""
     program = f"{code}\nimport json, sys; print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=600)
     return set(json.loads(done.stdout.splitlines()[-1]))
@@ -44,7 +44,7 @@ def _loaded_after(code: str) -> set[str]:
 
 def test_import_loads_nothing():
     loaded = _loaded_after("import nbagent")
-    # the second notes the version that is loaded
+    # the second records the loaded version
     assert sorted(name for name in loaded if name.startswith("nbagent")) == ["nbagent", "nbagent.upgrade"]
     assert loaded.isdisjoint(HEAVY)
 
@@ -56,7 +56,7 @@ def test_agents_and_tools_load_nothing_heavy(monkeypatch):
     assert _loaded_after(code + PRELOADED).isdisjoint(HEAVY)
 
 
-def test_an_agent_begins_to_import_what_its_provider_needs(monkeypatch):
+def test_an_agent_starts_importing_what_its_provider_needs(monkeypatch):
     monkeypatch.delenv("NBAGENT_MODEL", raising=False)
     monkeypatch.setenv("DEEPSEEK_API_KEY", "k")
     assert "httpx2" in _loaded_after(f"from nbagent import Agent; Agent()\n{PRELOADED}")
@@ -77,17 +77,17 @@ def test_unknown_names_raise_and_dir_lists_the_names():
     assert {*nbagent.__all__, "__version__"} <= set(dir(nbagent))
 
 
-def test_name_and_version_are_those_of_the_project():
+def test_name_and_version_match_the_project():
     assert (DISTRIBUTION, nbagent.__version__) == (PROJECT["name"], PROJECT["version"])
 
 
-def test_nobody_is_told_to_install_the_package_of_a_stranger():
+def test_no_text_says_to_install_the_other_nbagent():
     command = ["git", "grep", "-nI", "nbagent"]
     lines = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
     assert [line for line in lines if STRANGERS.search(line)] == []
 
 
-def test_an_extra_that_is_missing_is_told_by_its_packages(monkeypatch):
+def test_the_error_for_a_missing_extra_names_its_packages(monkeypatch):
     extras = PROJECT["optional-dependencies"]
     for extra in ("server", "explore"):
         command = f"pip install {' '.join(map(json.dumps, extras[extra]))}"
@@ -96,8 +96,8 @@ def test_an_extra_that_is_missing_is_told_by_its_packages(monkeypatch):
     assert "It needs the packages of the extra 'plot' in " in str(missing_extra("It", "plot"))
 
 
-def test_each_feature_tells_of_the_extra_that_it_lacks(tmp_path):
-    """In a Python that has nothing of them. `make release-check` tries it where they are not installed."""
+def test_each_feature_names_its_missing_extra(tmp_path):
+    """This hides the extras' packages. `make release-check` does the same without installing them."""
     (tmp_path / "sitecustomize.py").write_text(f"import sys\nsys.modules.update(dict.fromkeys('{OF_EXTRAS}'.split()))")
     there = os.environ | {"PYTHONPATH": str(tmp_path), "IPYTHONDIR": str(tmp_path)}
     subprocess.run([sys.executable, "-P", ROOT / "tests/support/smoke.py"], env=there, check=True, timeout=600)

@@ -1,4 +1,4 @@
-"""The recipes of CONTRIBUTING.md work: a copy of the project gets their code, and their commands are run there."""
+"""The recipes in CONTRIBUTING.md work: their code is added to a copy of the project, and their commands run there."""
 
 import os
 import re
@@ -26,7 +26,7 @@ def section(title):
 
 
 def run(copy, *command):
-    """Run Python where `nbagent` and `support` are those of the copy."""
+    """Run Python with the copy's `nbagent` and `support`."""
     env = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "COV_", "COVERAGE_"))}
     env["PYTHONPATH"] = os.pathsep.join(map(str, [copy, copy / "tests"]))
     done = subprocess.run(
@@ -37,7 +37,7 @@ def run(copy, *command):
 
 
 def changed(text, diff):
-    """The text after a diff without line numbers: what a part of it removes or repeats stands in the text once."""
+    """Apply a diff without line numbers. The lines that a hunk removes or repeats occur once in the text."""
     for part in re.split(r"^@@\n", diff, flags=re.MULTILINE):
         lines = part.splitlines(keepends=True)
         before, after = ("".join(line[1:] for line in lines if line[0] in kept) for kept in (" -", " +"))
@@ -48,7 +48,7 @@ def changed(text, diff):
 
 @pytest.fixture
 def copy(tmp_path):
-    """The project, and nothing that was made from it."""
+    """Copy the project without generated files."""
     for name in COPIED:
         if (PROJECT / name).is_dir():
             shutil.copytree(PROJECT / name, tmp_path / name, ignore=LEFT_OUT)
@@ -59,7 +59,7 @@ def copy(tmp_path):
 
 
 def write(copy, recipe):
-    """Give the copy what the blocks of a recipe say. Returns the names of the Python files."""
+    """Apply a recipe's blocks to the copy, and return the names of the Python files."""
     blocks = BLOCK.findall(recipe)
     assert len(blocks) == recipe.count("```") / 2, "each block follows the name of its file, and a colon"
     for name, _, language, block in blocks:
@@ -69,8 +69,8 @@ def write(copy, recipe):
     return [name for name, *_ in blocks if name.endswith(".py")]
 
 
-def test_the_recipes_work_as_they_are_written(copy):
-    """All in one copy: to load the package and the tests takes longer than to run these."""
+def test_the_recipes_work_as_written(copy):
+    """All recipes share one copy, because loading the package and the tests takes longer than running these."""
     recipes = [
         section(f"Adding {what}") for what in ("a provider", "a skill", "a trace column", "an option of `%%agent`")
     ]
@@ -88,7 +88,7 @@ def test_the_recipes_work_as_they_are_written(copy):
     run(copy, "-m", "ruff", "format", "--no-cache", "--check", *written)
 
 
-def test_where_to_change_what_names_files_that_exist():
+def test_the_table_of_changes_names_files_that_exist():
     rows = section("Where things are").partition("| tests |\n|---|---|---|\n")[2].splitlines()
     assert len(rows) > 50
     for row in rows:
@@ -98,7 +98,7 @@ def test_where_to_change_what_names_files_that_exist():
 
 
 def missing(base, names):
-    """Those of the paths that are not there, below the base or beside the path before them."""
+    """Return the paths that don't exist, below the base or next to the path before them."""
     beside = base
     for name in names:
         pattern = re.sub(r"<\w+>", "*", name).rstrip("/")

@@ -1,4 +1,4 @@
-"""What is written by hand on the pages of `docs/reference/` names what the code has: names, options, variables.
+"""The handwritten parts of the pages in `docs/reference/` match the code: names, options, variables.
 
 Their other tables come from the code: `make reference` writes them, and `make check` compares them.
 """
@@ -28,7 +28,7 @@ def test_the_page_of_names_has_each_public_name_once():
     assert sorted(names) == nbagent.__all__
 
 
-def test_who_asks_is_listed():
+def test_every_source_is_listed():
     _, who_asked = DESCRIBED["runs"]["source"]
     folders = [path for path in PACKAGE.rglob("*.py") if "skills" not in path.relative_to(PACKAGE).parts]
     said = r'(?:"source": |\bsource(?:: str = |=))"(\w+)"'
@@ -36,7 +36,7 @@ def test_who_asks_is_listed():
     assert set(re.findall(r"`(\w+)`", who_asked)) == named
 
 
-def test_the_options_of_a_request_are_those_of_the_type():
+def test_the_request_options_match_the_type():
     rows = re.findall(r"^\| `.*?` \|", read("options.md"), re.MULTILINE)
     listed = [name for row in rows for name in re.findall(r"`(\w+)`", row)]
     assert sorted(listed) == sorted(RequestOptions.__annotations__)

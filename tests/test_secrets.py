@@ -1,7 +1,7 @@
-"""No key is in any file, repr, exception or log, with any provider of the catalog and whatever goes wrong.
+"""No key is in any file, repr, exception or log, with any provider in the catalog, whatever fails.
 
-A server repeats all that it is sent; besides, there are certificates that nobody trusts,
-hosts that nobody knows and doors that are closed. What is kept of it all is searched for the keys.
+A server repeats everything that it receives. Other cases are untrusted certificates, unknown hosts and closed ports.
+Everything that is kept is searched for the keys.
 """
 
 import contextlib
@@ -42,8 +42,8 @@ def _keys(monkeypatch, caplog):
         caplog.set_level(logging.DEBUG, name)
 
 
-def told(error):
-    """All that an exception may show: its texts, its attributes and its traceback."""
+def shown_by(error):
+    """Return everything that an exception may show: its texts, its attributes and its traceback."""
     return [repr(error), str(error), repr(vars(error)), "".join(traceback.format_exception(error))]
 
 
@@ -52,11 +52,11 @@ async def ask(agent, texts, times=1):
         try:
             await agent.chat("hi")
         except NbagentError as error:
-            texts += told(error)
+            texts += shown_by(error)
 
 
 def saved(agent, folder, formats=("sqlite",)):
-    """The texts of all files that can be written of an agent."""
+    """Return the texts of all files that can be written from an agent."""
     agent.save(folder / "talk.json")
     for name in formats:
         agent.trace.save(folder / f"trace.{name}")
@@ -114,13 +114,13 @@ async def test_no_key_is_shown_or_written(name, given, tmp_path, caplog, capsys)
     assert set(agent.trace.runs["status"]) == {"ok", "error"}
     assert {"ProviderConnectionError"} <= set(agent.trace.runs["error_type"].dropna())
     files = saved(agent, tmp_path, formats=("sqlite", "jsonl", "parquet") if given == "argument" else ())
-    assert len(files) >= (19 if given == "argument" else 3)  # the stream and the recording are there already
+    assert len(files) >= (19 if given == "argument" else 3)  # the stream and the recording exist already
     texts += [*shown(agent), *files, caplog.text, *capsys.readouterr()]
     for secret in (key, HEADER) if "headers" in options else (key,):
         assert_clean("\n".join(texts), secret)
 
 
-def test_a_configuration_and_what_is_compared(caplog):
+def test_no_key_in_a_configuration_or_comparison(caplog):
     config = AgentConfig(model="m", api_key=ARGUMENT, base_url="http://127.0.0.1:1/v1")
     agent = Agent(config)
     agent.provider.max_retries = 0

@@ -1,4 +1,4 @@
-"""SECURITY.md names tests that exist, for each threat."""
+"""SECURITY.md names existing tests for each threat."""
 
 import re
 from pathlib import Path

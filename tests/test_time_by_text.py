@@ -1,6 +1,6 @@
-"""Hostile texts cost time in proportion to their length: Markdown, and answers in very many pieces.
+"""Hostile texts take time in proportion to their length: Markdown, and answers in very many pieces.
 
-`tests/fuzz/test_time.py` tries other patterns with what decodes and cleans texts.
+`tests/fuzz/test_time.py` tries other patterns on the decoders and cleaners of text.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ def _delta(kind: str, **field: Any) -> dict[str, Any]:
     return {"type": "content_block_delta", "index": 0, "delta": {"type": kind, **field}}
 
 
-def test_markdown_that_is_too_much_work_is_shown_as_plain_text() -> None:
+def test_markdown_that_takes_too_long_is_shown_as_plain_text() -> None:
     hostile = "1.\n)\n> " * 4_000
     assert markdown_to_html(hostile).startswith('<pre class="nbagent-plain">')
     assert stable_ends(hostile) == []
 
 
 @pytest.mark.parametrize("name", PIECES)
-def test_pieces_are_joined_in_time(name: str) -> None:
+def test_joining_pieces_takes_linear_time(name: str) -> None:
     decoder_class, event = PIECES[name]
 
     def decode(text: str) -> None:

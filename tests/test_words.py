@@ -1,4 +1,4 @@
-"""The panel says its words by one table, `nbagent/chat/words.json`, which holds no others."""
+"""The panel uses exactly the words of one table, `nbagent/chat/words.json`."""
 
 import json
 import re
@@ -11,7 +11,7 @@ OTHERS = [PACKAGE / "server" / "page" / "index.html", *(PACKAGE / "chat").glob("
 OTHERS += [PACKAGE / "server" / "routes" / "page.py", *(PACKAGE / "notebook").rglob("*.py")]
 
 
-def test_the_table_has_the_words_that_are_said_and_no_others():
+def test_the_table_has_exactly_the_words_that_are_used():
     words = json.loads((PACKAGE / "chat" / "words.json").read_text("utf-8"))
     script = "".join(path.read_text("utf-8") for path in SCRIPTS)
     written = script + "".join(path.read_text("utf-8") for path in OTHERS)

@@ -1,4 +1,4 @@
-"""The agent end to end with a scripted model: the loop, its results, its history, its ends."""
+"""The agent end to end with a scripted model: the loop, its results, its history and how it ends."""
 
 from collections import deque
 from contextlib import nullcontext
@@ -26,17 +26,17 @@ def stream_plainly():
     assert stream.result().content == "one two"
 
 
-def test_a_plain_for_and_a_blocking_call_work_in_a_script():
+def test_a_plain_for_loop_and_a_blocking_call_work_in_a_script():
     stream_plainly()
     assert Agent(ScriptedProvider(["hello"])).chat_sync("hi").content == "hello"
 
 
-async def test_a_plain_for_works_inside_a_running_loop():
+async def test_a_plain_for_loop_works_inside_a_running_event_loop():
     stream_plainly()
 
 
 @pytest.mark.parametrize("sent", [False, True])
-async def test_the_model_reads_type_and_text_of_an_exception_and_the_trace_keeps_its_lines(sent):
+async def test_the_model_reads_an_exceptions_type_and_text_and_the_trace_keeps_the_traceback(sent):
     def fail() -> str:
         """Fail."""
         secret = "no such shop"
@@ -52,7 +52,7 @@ async def test_the_model_reads_type_and_text_of_an_exception_and_the_trace_keeps
 
 
 @pytest.mark.parametrize("raise_errors", [True, False])
-async def test_a_failed_stream_ends_with_one_error_event_and_raises_unless_told_otherwise(raise_errors):
+async def test_a_failed_stream_ends_with_one_error_event_and_raises_unless_disabled(raise_errors):
     stream = Agent(ScriptedProvider([RateLimitError("no")])).chat_stream("x", raise_errors=raise_errors)
     seen = deque()
 
@@ -69,7 +69,7 @@ async def test_a_failed_stream_ends_with_one_error_event_and_raises_unless_told_
         stream.result()
 
 
-async def test_a_question_that_failed_is_not_sent_again_and_the_trace_keeps_it():
+async def test_a_failed_prompt_leaves_the_history_but_stays_in_the_trace():
     provider = ScriptedProvider(["Hello.", *[ServerError("down")] * 3, "It is 3."])
     agent = Agent(provider)
     await agent.chat("Hi")
@@ -86,7 +86,7 @@ async def test_a_question_that_failed_is_not_sent_again_and_the_trace_keeps_it()
     assert questions["parent_id"].tolist() == [messages["message_id"][1]] * 4
 
 
-async def test_a_question_that_failed_stays_if_tools_have_run_for_it():
+async def test_a_failed_prompt_stays_in_the_history_if_tools_have_run():
     agent = Agent(ScriptedProvider([call("add", a=1, b=2), ServerError("down"), "3"]), tools=[add])
     with pytest.raises(ServerError):
         await agent.chat("1 + 2?")
@@ -116,7 +116,7 @@ async def test_callbacks_sync_and_async():
     assert seen == [("call", call("add", a=1, b=2)), ("result", "add", "3"), ("token", "3"), ("complete", "3")]
 
 
-async def test_a_provider_of_ones_own_needs_chat_alone():
+async def test_a_custom_provider_needs_only_chat():
     class MyProvider(LLMProvider):
         def __init__(self):
             pass
@@ -131,7 +131,7 @@ async def test_a_provider_of_ones_own_needs_chat_alone():
     assert "MyProvider" in repr(agent)
 
 
-async def test_fork_goes_its_own_way_with_the_system_prompt_of_now():
+async def test_a_fork_is_independent_and_has_the_current_system_prompt():
     agent = Agent(ScriptedProvider(["a", "b", "c"]), tools=[add], system_prompt="of the beginning")
     agent.system_prompt = "of now"
     await agent.chat("x")

@@ -1,4 +1,4 @@
-"""Agents that are tools of others: `agent.as_tool(name, description)`."""
+"""Agents as tools of other agents: `agent.as_tool(name, description)`."""
 
 import asyncio
 
@@ -22,9 +22,9 @@ def texts(agent):
     return [message.text for message in agent.conversation_history]
 
 
-async def test_an_agent_asks_another_one():
+async def test_an_agent_calls_another_agent():
     researcher = answering("Emperors weigh 30 kg.", system_prompt="You know penguins.")
-    await researcher.fork().chat("Hello")  # what it did before is not told
+    await researcher.fork().chat("Hello")  # earlier runs are not passed on
     researcher.provider = ScriptedProvider(["Emperors weigh 30 kg."])
     writer = answering(
         ask("c1", "Which is heaviest?"), "The emperor.", tools=[researcher.as_tool("research", "Facts.")]
@@ -32,13 +32,13 @@ async def test_an_agent_asks_another_one():
     result = await writer.chat("Write about the heaviest penguin.")
     assert result.function_calls[0]["result"] == "Emperors weigh 30 kg."
     assert [m.text for m in researcher.provider.requests[0][0]] == ["You know penguins.", "Which is heaviest?"]
-    assert texts(researcher) == ["You know penguins."]  # its own conversation goes on without this
+    assert texts(researcher) == ["You know penguins."]  # its own conversation does not change
     row = researcher.trace.runs.iloc[-1]
     assert (row["prompt"], row["parent_run_id"], row["source"]) == ("Which is heaviest?", result.run_id, "agent")
     assert writer.trace.tool_calls["source"].tolist() == ["agent:research"]
 
 
-async def test_calls_of_one_turn_are_conversations_of_their_own_that_run_at_once():
+async def test_calls_in_one_turn_are_separate_conversations_that_run_concurrently():
     both = asyncio.Barrier(2)
 
     async def turn(messages, functions):
@@ -63,7 +63,7 @@ async def test_an_agent_that_keeps_its_conversation_remembers():
     assert texts(researcher) == ["How heavy?", "30 kg", "Where?", "Antarctica"]
 
 
-async def test_a_call_has_limits_of_its_own_and_says_which_one_ended_it():
+async def test_a_call_has_its_own_limits_and_names_the_one_that_ended_it():
     child = Agent(
         ScriptedProvider(lambda messages, functions: call("look", "c")), tools=[tool(name="look")(lambda: "")]
     )
@@ -73,7 +73,7 @@ async def test_a_call_has_limits_of_its_own_and_says_which_one_ended_it():
     assert result.status == "ok"
 
 
-async def test_the_error_of_a_child_is_its_result():
+async def test_a_childs_error_is_its_result():
     parent = answering(ask("a"), "end", tools=[answering(RateLimitError("too many")).as_tool("research", "Facts.")])
     result = await parent.chat("Go")
     assert "too many" in result.function_calls[0]["result"]
@@ -101,7 +101,7 @@ def asking_approval(approve=None):
 
 
 @pytest.mark.parametrize("answer", [True, False])
-async def test_the_approver_of_the_parent_is_asked_if_the_child_has_none(answer):
+async def test_the_parents_approver_decides_if_the_child_has_none(answer):
     asked = []
 
     def approve(call, definition):
@@ -115,7 +115,7 @@ async def test_the_approver_of_the_parent_is_asked_if_the_child_has_none(answer)
     assert child.trace.tool_calls["approval"].tolist() == ["approved" if answer else "denied"]
 
 
-async def test_a_child_asks_its_own_approver_first():
+async def test_a_childs_own_approver_comes_first():
     child = asking_approval(lambda call, definition: True)
     await answering(ask("a"), "end", approve=lambda *_: False, tools=[child.as_tool("research", "Deletes.")]).chat("Go")
     assert child.trace.tool_calls["approval"].tolist() == ["approved"]
@@ -126,7 +126,7 @@ async def test_a_child_asks_its_own_approver_first():
 
 
 def two_that_ask_each_other(**options):
-    """Each agent asks the other one, about everything."""
+    """Two agents that call each other for every prompt."""
 
     def turn(messages, functions):
         return ask("c", name=functions[0]["name"]) if messages[-1].role == "user" else messages[-1].text
@@ -148,16 +148,16 @@ async def blocking(agent):
 @pytest.mark.parametrize(
     ("way", "keep_conversation", "error"), [(awaited, True, "AgentBusyError"), (blocking, False, "AgentDepthError")]
 )
-async def test_agents_that_ask_each_other_come_to_an_end(way, keep_conversation, error):
+async def test_agents_that_call_each_other_terminate(way, keep_conversation, error):
     a, b = two_that_ask_each_other(keep_conversation=keep_conversation)
     assert error in (await way(a)).content
-    assert (await way(b)).content.count(error) == 1  # nothing is left behind
+    assert (await way(b)).content.count(error) == 1  # no state is left over
 
 
 # -- a tree -----------------------------------------------------------------------------------------------------------
 
 
-async def test_an_interrupt_ends_all_runs_of_a_tree():
+async def test_an_interrupt_ends_all_runs_in_a_tree():
     began = asyncio.Event()
 
     async def wait() -> str:

@@ -1,4 +1,4 @@
-"""No tool call and no exception of a tool can break the conversation: each is told to the model, and it goes on."""
+"""No tool call and no tool exception can break the conversation: the model reads the error and continues."""
 
 import json
 
@@ -14,19 +14,19 @@ def note(a: dict) -> str:
 
 
 @pytest.mark.parametrize(
-    ("sent", "told"),
+    ("sent", "problem"),
     [
         ('{"a": ' * (MAX_ARGUMENT_DEPTH + 1) + "1" + "}" * (MAX_ARGUMENT_DEPTH + 1), "at most 100 levels deep"),
         (json.dumps({"a": "x" * MAX_ARGUMENT_CHARS}), "shorter than 1,000,000 characters"),
     ],
     ids=["deep", "long"],
 )
-async def test_arguments_that_are_too_deep_or_too_long(sent, told):
+async def test_arguments_that_are_too_deep_or_too_long_are_errors(sent, problem):
     arguments, raw = parse_arguments(sent)
     call = FunctionCall("note", arguments, "call_1", raw)
     agent = Agent(ScriptedProvider([call, "sorry", "again"]), tools=[note])
     result = await agent.chat("go")
-    assert told in result.function_calls[0]["result"]
+    assert problem in result.function_calls[0]["result"]
     assert len(result.function_calls[0]["result"]) < 2_000
     assert (await agent.chat("and now?")).content == "again"
 
@@ -36,7 +36,7 @@ class UnspeakableError(Exception):
         raise ValueError("no text")
 
 
-async def test_an_exception_that_breaks_whoever_shows_it():
+async def test_an_exception_whose_str_raises():
     def broken() -> str:
         """Fail."""
         raise UnspeakableError

@@ -1,4 +1,4 @@
-"""Checks of answers (`validators`) and of questions (`guards`)."""
+"""Checks of answers (`validators`) and of prompts (`guards`)."""
 
 import asyncio
 import threading
@@ -28,7 +28,7 @@ def agent_with(*turns, **options):
     return Agent(ScriptedProvider(turns), **options)
 
 
-async def test_an_answer_that_fails_goes_back_with_the_reason_and_is_corrected():
+async def test_a_failed_answer_goes_back_with_the_reason_and_is_corrected():
     agent = agent_with("Warm.", "Warm, Ada.", "Warm, Ada [1].", validators=[is_short, is_for, names_a_source])
     stream = agent.chat_stream("How is it?", deps="Ada")
     feedback = [event.content async for event in stream if event.type == "validation_error"]
@@ -36,11 +36,11 @@ async def test_an_answer_that_fails_goes_back_with_the_reason_and_is_corrected()
     assert [text.splitlines()[1] for text in feedback] == ["Address Ada.", "Name your source as [1]."]
     asked_again = [messages[-1].text for messages, _ in agent.provider.requests[1:]]
     assert asked_again == feedback
-    assert len(agent.undo()) == 6  # answers and corrections belong to the turn of the question
+    assert len(agent.undo()) == 6  # answers and corrections belong to the prompt's turn
     assert list(agent.trace.events.query("type == 'validation_error'")["content"]) == feedback
 
 
-async def test_an_answer_that_stays_wrong_is_an_error_and_other_limits_hold():
+async def test_an_answer_that_stays_wrong_is_an_error_and_other_limits_still_apply():
     long = "x" * 30
     agent = agent_with(*[long] * 4, validators=[is_short])
     with pytest.raises(AnswerRejectedError, match="is_short fails") as raised:
@@ -57,7 +57,7 @@ class City(BaseModel):
     people: int
 
 
-async def test_with_output_they_get_the_value_after_its_type_is_right():
+async def test_with_output_validators_receive_the_value_once_its_type_is_right():
     seen = []
 
     def is_inhabited(city: City, limit: int = 0) -> bool:
@@ -70,7 +70,7 @@ async def test_with_output_they_get_the_value_after_its_type_is_right():
     assert seen == [City(name="Rome", people=0), result.data]
 
 
-async def test_a_judge_is_a_child_of_the_run_and_the_agent_itself_can_not_judge():
+async def test_a_judge_is_a_child_run_and_the_agent_itself_cannot_judge():
     judge = agent_with("false", "true")
 
     async def is_polite(answer: str, run: RunContext) -> bool:
@@ -91,7 +91,7 @@ async def test_a_judge_is_a_child_of_the_run_and_the_agent_itself_can_not_judge(
         await agent_with("a", "b", validators=[asks_itself]).chat("Go")
 
 
-async def test_sync_checks_may_block_and_a_check_that_breaks_is_an_error():
+async def test_sync_checks_may_block_and_a_check_that_raises_is_an_error():
     threads = []
     agent = agent_with("a", "b", "c", validators=[lambda answer: threads.append(threading.current_thread())])
     assert (await agent.chat("Go")).content == "a"
@@ -107,25 +107,25 @@ async def test_sync_checks_may_block_and_a_check_that_breaks_is_an_error():
 def no_cards(question: str) -> None:
     """Card numbers stay here."""
     if any(word.isdigit() and len(word) == 16 for word in question.split()):
-        raise ValueError("It holds a card number.")
+        raise ValueError("It contains a card number.")
 
 
-async def test_a_guard_refuses_a_question_before_anything_is_sent():
+async def test_a_guard_refuses_a_prompt_before_anything_is_sent():
     agent = agent_with("Hello.", "And again.", guards=[no_cards])
     await agent.chat("Hi")
     result = await agent.chat("Pay with 1234567812345678 now")
     assert (result.status, result.content, result.iterations) == ("blocked", "", 0)
-    assert str(result) == result.status_reason == "The prompt was not sent: It holds a card number."
+    assert str(result) == result.status_reason == "The prompt was not sent: It contains a card number."
     assert len(agent.provider.requests) == 1
     assert [message.text for message in agent.conversation_history] == ["Hi", "Hello."]
     await agent.chat("Again")
     assert list(agent.trace.runs["status"]) == ["ok", "blocked", "ok"]
     assert agent.trace.runs["status_reason"].iloc[1] == result.status_reason
     messages = agent.trace.messages.set_index("text")
-    assert messages["parent_id"].iloc[2] == messages.loc["Hello.", "message_id"], "what was refused has its place"
+    assert messages["parent_id"].iloc[2] == messages.loc["Hello.", "message_id"], "a refused prompt has its place"
 
 
-async def test_a_guard_sees_all_that_is_asked_and_guards_what_else_the_agent_sends():
+async def test_a_guard_sees_the_whole_prompt_and_also_guards_forks_and_maps():
     agent = agent_with("never sent", guards=[no_cards])
     parts = ["Look:", {"type": "text", "text": "1234567812345678"}]
     messages = [{"role": "user", "content": "1234567812345678 is mine."}, {"role": "user", "content": "Go on."}]
@@ -139,7 +139,7 @@ async def test_a_guard_sees_all_that_is_asked_and_guards_what_else_the_agent_sen
 
 
 @pytest.mark.parametrize("name", ["validators", "guards"])
-def test_what_is_no_list_of_checks_is_refused(name):
+def test_invalid_lists_of_checks_are_refused(name):
     for wrong in (is_short, [None], [lambda: True]):
         with pytest.raises(ConfigurationError, match=rf"{name}.*\(text\)"):
             Agent(ScriptedProvider([]), **{name: wrong})

@@ -1,4 +1,4 @@
-"""`chat_stream(...).preview()`: the request that would be sent, word for word, and nothing else changes."""
+"""`chat_stream(...).preview()`: exactly the request that would be sent, and no side effects."""
 
 import pytest
 from support.small_agent import add
@@ -31,7 +31,7 @@ def everything(agent):
     [{}, {"use_tools": False}, {"tools": ["add"], "instructions": "In French."}],
     ids=["plain", "no tools", "tools and instructions"],
 )
-async def test_what_is_foreseen_is_what_is_sent(options):
+async def test_the_preview_is_what_is_sent(options):
     context = ContextManager(max_messages=5)
     agent = Agent(ScriptedProvider([CALL, "five", "b", "c", "d"]), system_prompt="Add.", tools=[add], context=context)
     for question in ("first", "second", "third"):
@@ -45,7 +45,7 @@ async def test_what_is_foreseen_is_what_is_sent(options):
         assert (foreseen.messages, foreseen.functions) == agent.provider.requests[asked]
 
 
-async def test_instructions_are_in_the_requests_of_one_run_alone():
+async def test_instructions_are_only_in_the_requests_of_one_run():
     agent = Agent(ScriptedProvider([CALL, "cinq", "six"]), tools=[add])
     await agent.chat("2 + 3", instructions="In French.")
     agent.system_prompt = "Add."
@@ -55,7 +55,7 @@ async def test_instructions_are_in_the_requests_of_one_run_alone():
     assert "In French." not in str(agent.conversation_history)
 
 
-def test_a_summary_is_announced():
+def test_the_preview_announces_a_summary():
     agent = Agent(ScriptedProvider([]), context=ContextManager(max_messages=2, strategy="summarise"))
     agent.conversation_history.extend(LLMMessage("user", f"{n}") for n in range(4))
     foreseen = agent.chat_stream("last").preview()
@@ -64,7 +64,7 @@ def test_a_summary_is_announced():
     assert [message.text for message in foreseen.messages] == ["last"]
 
 
-def test_what_is_wrong_with_a_request_is_said_without_sending_it():
+def test_a_preview_raises_for_an_invalid_request():
     agent = Agent(create_provider("claude", api_key="sk-none", model="claude-3-haiku"), tools=[add])
     for options, says in (
         ({"thinking": "high"}, "does not think"),

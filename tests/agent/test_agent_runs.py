@@ -1,4 +1,4 @@
-"""How runs of an agent follow each other, are stopped and end. With a scripted model."""
+"""How an agent's runs queue, stop and end, with a scripted model."""
 
 import asyncio
 import math
@@ -22,7 +22,7 @@ from nbagent.core.events import Text
 from nbagent.errors import AgentBusyError
 
 
-def test_main_thread_tools_run_on_the_main_thread_however_the_agent_is_asked():
+def test_main_thread_tools_run_on_the_main_thread_in_every_kind_of_call():
     registry = FunctionRegistry()
     registry.register("where", "Where am I?", lambda: threading.current_thread().name, main_thread=True)
     agent = Agent(ScriptedProvider([call("where"), "ok"] * 3), registry)
@@ -70,7 +70,7 @@ def blocked():
     ],
     ids=["silent model", "sync tool"],
 )
-async def test_the_time_for_a_run_ends_whatever_it_waits_for(turns, tool):
+async def test_a_runs_time_limit_ends_every_kind_of_wait(turns, tool):
     def quick():
         return 1
 
@@ -86,7 +86,7 @@ async def test_the_time_for_a_run_ends_whatever_it_waits_for(turns, tool):
 
 
 @pytest.mark.parametrize("blocking", [True, False])
-async def test_asking_the_agent_from_its_own_tool_is_an_error_not_a_deadlock(blocking):
+async def test_calling_the_agent_from_its_own_tool_is_an_error_not_a_deadlock(blocking):
     def again_sync() -> str:
         return agent.chat_sync("inner").content
 
@@ -101,7 +101,7 @@ async def test_asking_the_agent_from_its_own_tool_is_an_error_not_a_deadlock(blo
     assert result.content == "done"
 
 
-def test_asking_inside_a_plain_for_over_the_same_agent_is_an_error():
+def test_calling_the_agent_inside_a_plain_for_loop_over_its_events_is_an_error():
     agent = Agent(ScriptedProvider(["a b", "c"]))
     for event in agent.chat_stream("x"):
         if event.type == "text":
@@ -110,7 +110,7 @@ def test_asking_inside_a_plain_for_over_the_same_agent_is_an_error():
     assert agent.chat_sync("z").content == "c"
 
 
-async def test_a_blocking_call_waits_for_runs_of_other_loops():
+async def test_a_blocking_call_waits_for_runs_on_other_event_loops():
     agent = Agent(ScriptedProvider(["a b c", "d e f", "g"], delay=0.01))
     others = [asyncio.create_task(asyncio.to_thread(agent.chat_sync, text)) for text in "xy"]
     while not agent.conversation_history:
@@ -118,7 +118,7 @@ async def test_a_blocking_call_waits_for_runs_of_other_loops():
     assert {agent.chat_sync("z").content, *[(await other).content for other in others]} == {"a b c", "d e f", "g"}
 
 
-async def test_questions_at_once_to_a_new_agent_keep_their_order_and_get_one_provider(monkeypatch):
+async def test_concurrent_prompts_to_a_new_agent_keep_their_order_and_share_one_provider(monkeypatch):
     made = []
 
     def slowly(spec):
@@ -135,7 +135,7 @@ async def test_questions_at_once_to_a_new_agent_keep_their_order_and_get_one_pro
 
 
 class Endless(LLMProvider):
-    """Says one word and then nothing more; `said` tells when."""
+    """Says one word and then nothing more. `said` is set after the word."""
 
     provider_name, model_name = "scripted", "endless"
 
@@ -147,16 +147,16 @@ class Endless(LLMProvider):
 
     async def stream(self, request):
         try:
-            yield Text("begun")
+            yield Text("started")
             self.said.set()
             await asyncio.sleep(3600)
-            yield LLMResponse("begun")
+            yield LLMResponse("started")
         finally:
-            await asyncio.sleep(0.05)  # as closing a connection takes its time
+            await asyncio.sleep(0.05)  # like closing a connection
 
 
 def in_thread(function):
-    """Run it in a thread; `wait()` gives what it returned or raised."""
+    """Run a function in a thread. `wait()` returns its result or raises its error."""
     outcome = []
 
     def run():
@@ -176,21 +176,21 @@ def in_thread(function):
     return wait
 
 
-def test_a_blocking_call_of_another_thread():
+def test_stopping_a_blocking_call_in_another_thread():
     agent = Agent(Endless())
     assert agent.stop() == 0
     wait = in_thread(lambda: agent.chat_sync("x"))
     assert agent.provider.said.wait(300)
     assert agent.stop() == 1
     assert isinstance(wait(), asyncio.CancelledError)
-    assert [message.text for message in agent.conversation_history] == ["x", "begun"]
+    assert [message.text for message in agent.conversation_history] == ["x", "started"]
     assert agent.trace.runs["status"].tolist() == ["interrupted"]
     assert agent.stop() == 0
     agent.provider = ScriptedProvider(["fine"])
     assert agent.chat_sync("y").content == "fine"
 
 
-def test_a_plain_for_ends_between_two_events():
+def test_stopping_a_plain_for_loop_between_two_events():
     agent = Agent(Endless())
     stream = agent.chat_stream("x")
     seen = []
@@ -204,7 +204,7 @@ def test_a_plain_for_ends_between_two_events():
     assert agent.trace.runs["status"].tolist() == ["interrupted"]
 
 
-async def test_runs_that_wait_for_their_turn_are_not_asked():
+async def test_stopping_queued_runs_sends_nothing():
     agent = Agent(Endless())
     tasks = [asyncio.create_task(agent.chat(text)) for text in "abc"]
     while not agent.provider.said.is_set():
@@ -212,12 +212,12 @@ async def test_runs_that_wait_for_their_turn_are_not_asked():
     assert agent.stop() == 3
     results = await asyncio.gather(*tasks, return_exceptions=True)
     assert [type(result) for result in results] == [asyncio.CancelledError] * 3
-    assert [message.text for message in agent.conversation_history] == ["a", "begun"]
+    assert [message.text for message in agent.conversation_history] == ["a", "started"]
     agent.provider = ScriptedProvider(["fine"])
     assert (await asyncio.wait_for(agent.chat("d"), 60)).content == "fine", "those that waited left the queue"
 
 
-def test_what_is_over_is_not_stopped():
+def test_finished_runs_are_not_stopped():
     agent = Agent(ScriptedProvider(["a", RuntimeError("b")]))
     kept = agent.chat_stream("x")
     assert [event.type for event in kept][-1] == "done"
@@ -229,7 +229,7 @@ def test_what_is_over_is_not_stopped():
     assert not unused.stop()
 
 
-def test_tools_that_are_off_are_off_in_forks_too():
+def test_tools_that_are_switched_off_are_also_off_in_forks():
     def f() -> str: ...
     def g() -> str: ...
 

@@ -1,4 +1,4 @@
-"""What an agent says of itself at the end of a cell."""
+"""An agent's display at the end of a cell."""
 
 import __main__
 from nbagent import Agent, ContextManager, FunctionCall, Limits, ScriptedProvider
@@ -13,7 +13,7 @@ def about(agent):
     return dict(line.split(maxsplit=1) for line in lines)
 
 
-async def test_what_was_said_and_what_it_cost():
+async def test_the_summary_shows_the_conversation_and_its_cost():
     provider = ScriptedProvider([FunctionCall("double", {"x": 2}, "c"), "4", "ok"], model="m")
     agent = Agent(provider, tools=[double], system_prompt="Be\n brief.", context=ContextManager(max_messages=50))
     await agent.chat("2 * 2?")
@@ -30,7 +30,7 @@ async def test_what_was_said_and_what_it_cost():
     }
 
 
-def test_a_key_or_a_provider_that_is_not_there_is_named(monkeypatch):
+def test_the_summary_names_a_missing_key_or_provider(monkeypatch):
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     for given, problem in (("claude:claude-sonnet-5", "there is no API key"), ("nobody:knows", "Unknown provider")):
         shown = about(Agent(given))
@@ -38,12 +38,12 @@ def test_a_key_or_a_provider_that_is_not_there_is_named(monkeypatch):
         assert problem in shown["problem"]
 
 
-def test_the_limits_that_are_set():
+def test_the_summary_shows_the_limits_that_are_set():
     limits = Limits(max_cost=0.05, max_total_tokens=20_000)
     assert about(Agent("scripted", limits=limits))["limits"] == "max_total_tokens=20,000, max_cost=0.05"
 
 
-def test_the_variable_that_holds_it_is_its_name(monkeypatch):
+def test_the_agents_name_is_its_variables_name(monkeypatch):
     agent = Agent("scripted")
     monkeypatch.setattr(__main__, "_hidden", agent, raising=False)
     assert "agent" not in about(agent)

@@ -1,4 +1,4 @@
-"""What is passed wrongly is an error of ours that names the value and says what to pass, before anything is asked."""
+"""Invalid arguments raise errors that name the value and the remedy, before anything is sent."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ def agent(**options):
     return Agent(ScriptedProvider("An answer."), tools=[area], **options)
 
 
-MADE_WRONGLY = {
+INVALID_ARGUMENTS = {
     "functions as the registry": (lambda: Agent("scripted", [area]), r"expected a FunctionRegistry.*area.*tools="),
     "a number as tools": (lambda: Agent("scripted", tools=5), "tools: .*functions.* got 5"),
     "approve=True": (lambda: Agent("scripted", approve=True), r"function of \(call, definition\).* got True"),
@@ -46,13 +46,13 @@ MADE_WRONGLY = {
 }
 
 
-@pytest.mark.parametrize(("make", "words"), MADE_WRONGLY.values(), ids=MADE_WRONGLY)
-def test_what_is_made_wrongly(make, words):
+@pytest.mark.parametrize(("make", "words"), INVALID_ARGUMENTS.values(), ids=INVALID_ARGUMENTS)
+def test_invalid_arguments_of_an_agent(make, words):
     with pytest.raises(ConfigurationError, match=words):
         make()
 
 
-ASKED_WRONGLY = {
+INVALID_PROMPTS = {
     "a role": ({"role": "usr", "content": "hi"}, "role: expected 'system', 'user'.* got 'usr'"),
     "a number": ({"role": "user", "content": 5}, "can't hold 5"),
     "a text among messages": ([LLMMessage("user", "a"), "b"], "a message with a role, got 'b'"),
@@ -62,8 +62,8 @@ ASKED_WRONGLY = {
 }
 
 
-@pytest.mark.parametrize(("message", "words"), ASKED_WRONGLY.values(), ids=ASKED_WRONGLY)
-def test_what_is_asked_wrongly(message, words):
+@pytest.mark.parametrize(("message", "words"), INVALID_PROMPTS.values(), ids=INVALID_PROMPTS)
+def test_invalid_prompts(message, words):
     asked = agent()
     with pytest.raises(ConfigurationError, match=words):
         asked.chat_sync(message)
@@ -79,17 +79,17 @@ def test_what_is_asked_wrongly(message, words):
         ({"max_iterations": "5"}, "max_iterations: .* got '5'"),
     ],
 )
-def test_options_of_a_run(options, words):
+def test_invalid_run_options(options, words):
     asked = agent()
     with pytest.raises(ConfigurationError, match=words):
         asked.chat_sync("hi", **options)
-    assert asked.conversation_history == [], "nothing was asked"
+    assert asked.conversation_history == [], "nothing was sent"
     with pytest.raises(ConfigurationError, match="Iterate over its events"):
         asked.chat_stream("hi", handler=StreamingHandler())
 
 
 class Own(LLMProvider):
-    """A provider of the user's own, which answers with whatever it was given."""
+    """A custom provider that returns whatever it was created with."""
 
     def __init__(self, answer):
         self.answer = answer
@@ -110,16 +110,16 @@ class Blocking(Own):
         (Blocking(LLMResponse("text")), r"Blocking.chat\(\) must be async .* got a LLMResponse"),
     ],
 )
-def test_a_provider_that_gives_something_else(provider, words):
+def test_a_provider_that_returns_something_else(provider, words):
     with pytest.raises(TypeError, match=words):
         Agent(provider).chat_sync("hi")
 
 
-def test_what_is_meant_is_taken():
+def test_alternative_forms_are_accepted():
     asked = agent(limits=Limits(max_iterations=np.int64(3), max_cost=np.float32(0.5)))
     developer = [{"role": "developer", "content": "Be brief."}, {"role": "user", "content": "hi"}]
     assert asked.chat_sync(developer, tools="area").content == "An answer."
-    assert asked.system_prompt == "Be brief.", "OpenAI's newer word for it"
+    assert asked.system_prompt == "Be brief.", "OpenAI's newer name for it"
     asked, picture = agent(), {"type": "image_url", "image_url": {"url": "https://example.org/cat.png"}}
     asked.chat_sync([{"role": "user", "content": ["What is this?", picture]}])
     assert asked.conversation_history[0].content[1] == {"type": "image", "url": "https://example.org/cat.png"}
@@ -139,12 +139,12 @@ def test_what_is_meant_is_taken():
         (lambda agent: Agent("google").provider, ConfigurationError, ["write 'gemini:gemini-"]),
     ],
 )
-def test_spellings_of_other_tools_are_answered_with_ours(use, kind, words):
+def test_names_from_other_tools_are_answered_with_nbagents_names(use, kind, words):
     with pytest.raises(kind) as caught:
         use(agent())
     assert all(word in str(caught.value) for word in words)
 
 
-async def test_a_stream_is_not_awaited():
+async def test_awaiting_a_stream_is_an_error():
     with pytest.raises(TypeError, match="async for event in"):
         await agent().chat_stream("x")

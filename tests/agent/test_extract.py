@@ -1,4 +1,4 @@
-"""`Agent.extract` and `Agent.parse_message`: from a text to objects and records."""
+"""`Agent.extract` and `Agent.parse_message`: from text to objects and records."""
 
 import json
 from typing import Literal
@@ -24,7 +24,7 @@ def scripted(*turns, **options):
     return Agent(ScriptedProvider([turn if isinstance(turn, str) else json.dumps(turn) for turn in turns]), **options)
 
 
-async def test_an_object():
+async def test_extracting_an_object():
     agent = scripted(ADA)
     assert await agent.extract("Ada is 36.", Person) == Person(name="Ada", age=36)
     (messages, functions) = agent.provider.requests[0]
@@ -34,7 +34,7 @@ async def test_an_object():
     assert not functions
 
 
-async def test_a_list_and_its_frame():
+async def test_extracting_a_list_and_its_frame():
     people = await scripted({"result": [ADA, BEN]}).extract("Ada is 36, Ben is 4.", list[Person])
     assert people == [Person(**ADA), Person(**BEN)]
     frame = people.to_frame()
@@ -42,14 +42,14 @@ async def test_a_list_and_its_frame():
     assert frame["age"].tolist() == [36, 4]
 
 
-async def test_a_list_that_was_not_wrapped_and_an_empty_one():
+async def test_extracting_an_unwrapped_list_and_an_empty_one():
     assert await scripted([ADA]).extract("Ada is 36.", list[Person]) == [Person(**ADA)]
     nobody = await scripted([]).extract("Nobody came.", list[Person])
     assert nobody == []
     assert list(nobody.to_frame().columns) == ["name", "age", "role"]
 
 
-async def test_the_conversation_is_left_alone_and_the_trace_knows():
+async def test_extract_leaves_the_conversation_alone_and_is_traced():
     agent = scripted("Hello.", ADA, system_prompt="You are brief.", context=ContextManager(max_messages=10))
     await agent.chat("Hi")
     history = list(agent.conversation_history)
@@ -60,7 +60,7 @@ async def test_the_conversation_is_left_alone_and_the_trace_knows():
     assert agent.trace.runs["output_type"].tolist()[1] == "Person"
 
 
-async def test_what_cannot_be_extracted_is_named():
+async def test_invalid_types_and_messages_are_named():
     for text, shape, named in (("", Person, "message"), ("a text", "Person", "output")):
         with pytest.raises(ConfigurationError, match=f"{named}: expected"):
             await scripted(ADA).extract(text, shape)
@@ -75,7 +75,7 @@ async def test_messages_become_records():
     assert message == LLMMessage("user", "Sender: Ada\nTime: 2026-01-02 09:30\n\ntwo bottles of milk, please")
 
 
-async def test_records_in_other_forms():
+async def test_records_in_other_json_forms():
     for answer in ({"item": "milk"}, {"records": [{"item": "milk"}]}, 'Here: [{"item": "milk"}] [1]'):
         assert await scripted(answer).parse_message("Ada", "now", "milk") == [{"item": "milk"}]
     assert await scripted("[]").parse_message("Ada", "now", "hello") == []
@@ -83,7 +83,7 @@ async def test_records_in_other_forms():
     assert await lines.parse_message("Ada", "now", "milk and tea") == [{"item": "milk"}, {"item": "tea"}]
 
 
-async def test_of_broken_records_none_is_taken_for_all():
+async def test_broken_records_are_an_error_and_not_partly_accepted():
     records = [{"item": "milk"}, {"item": "tea"}]
     agent = scripted('[{"item": "milk"}, {"item": "te', records)
     assert await agent.parse_message("Ada", "now", "milk and tea") == records

@@ -1,4 +1,4 @@
-"""`Agent(plan=True)`: the model plans, follows its plan and changes it when a step fails. A person may change it."""
+"""`Agent(plan=True)`: the model plans, follows the plan and changes it if a step fails. The user may change it."""
 
 import pytest
 
@@ -36,8 +36,8 @@ def planning(*turns, **options) -> Agent:
     return Agent(ScriptedProvider(turns or TURNS), tools=[load], **{"plan": True, **options})
 
 
-def told(agent) -> list[str]:
-    """The reminder of each request."""
+def reminders(agent) -> list[str]:
+    """The reminders in the requests."""
     return list(agent.trace.calls["reminder"].fillna(""))
 
 
@@ -55,7 +55,7 @@ async def test_a_plan_is_followed_changed_after_a_failure_and_finished():
         ("Plot it", "done", ""),
     ]
     assert agent.plan.index.tolist() == [1, 2, 3]
-    plans = [read_plan(text) for text in told(agent)]
+    plans = [read_plan(text) for text in reminders(agent)]
     assert [[each.status for each in plan] for plan in plans] == [
         [],
         ["doing", "pending"],
@@ -63,20 +63,20 @@ async def test_a_plan_is_followed_changed_after_a_failure_and_finished():
         ["dropped", "doing", "pending"],
         ["dropped", "doing", "pending"],
         ["dropped", "done", "doing"],
-        [],  # the plan is done: there is nothing to be reminded of
+        [],  # the plan is done, so there is no reminder
     ]
     systems = {messages[0].text for messages, _ in agent.provider.requests}
     assert len(systems) == 1
     assert "reminder" not in str(agent.conversation_history)
 
 
-async def test_what_is_left_out_is_dropped_and_the_first_open_step_is_begun():
+async def test_omitted_steps_are_dropped_and_the_first_open_step_becomes_doing():
     agent = planning(update(("a", "done"), ("b",), ("c",)), update(("a", "done"), ("d",)), "So far.")
     await agent.chat("Go")
     assert rows(agent) == [("a", "done", ""), ("b", "dropped", ""), ("c", "dropped", ""), ("d", "doing", "")]
 
 
-async def test_a_wrong_plan_goes_back_to_the_model_and_to_the_person():
+async def test_an_invalid_plan_is_an_error_for_the_model_and_for_the_user():
     for steps, problem in [
         ([("a", "doing"), ("b", "doing")], "expected one step that is 'doing', got 2: a, b"),
         ([("a",), ("a",)], "two steps 'a'"),
@@ -91,7 +91,7 @@ async def test_a_wrong_plan_goes_back_to_the_model_and_to_the_person():
             agent.plan = [dict(zip(NAMES, step, strict=False)) for step in steps]
 
 
-async def test_a_person_edits_the_plan_and_the_model_sees_it():
+async def test_the_user_edits_the_plan_and_the_model_sees_it():
     agent = planning(
         update(("a", "done"), ("b", "doing"), ("c",)), "Shall I?", "I will.", update(("c", "done")), "Yes."
     )
@@ -102,7 +102,7 @@ async def test_a_person_edits_the_plan_and_the_model_sees_it():
     agent.plan = plan
     assert rows(agent) == [("a", "done", ""), ("b", "dropped", "not needed"), ("c", "doing", "")]
     await agent.chat("Go on.")
-    assert "2. [dropped] b\n   note: not needed\n3. [doing] c\nThe user has changed the plan." in told(agent)[-1]
+    assert "2. [dropped] b\n   note: not needed\n3. [doing] c\nThe user has changed the plan." in reminders(agent)[-1]
     await agent.chat("Go on.")
     assert [status for _, status, _ in rows(agent)] == ["done", "dropped", "done"]
     agent.plan = ["Sleep", "Wake"]
@@ -111,7 +111,7 @@ async def test_a_person_edits_the_plan_and_the_model_sees_it():
     assert rows(agent) == []
 
 
-def test_what_is_no_plan_is_refused():
+def test_anything_but_a_plan_is_refused():
     agent = planning()
     for wrong in (3, [3], {"step": "a"}, [{"step": "a", "status": "later"}]):
         with pytest.raises(ConfigurationError, match=r"plan: .*columns of agent.plan: step, status and note"):
@@ -124,7 +124,7 @@ def test_what_is_no_plan_is_refused():
 
 
 @pytest.mark.parametrize("answer", [True, False])
-async def test_with_approve_plan_nothing_begins_without_a_yes(answer):
+async def test_with_approve_plan_nothing_starts_without_approval(answer):
     asked = []
 
     def approve(call, definition):
@@ -134,7 +134,7 @@ async def test_with_approve_plan_nothing_begins_without_a_yes(answer):
     agent = planning(FunctionCall("load", {"path": "here.csv"}), *TURNS, approve_plan=True, approve=approve)
     result = await agent.chat("Plot it.")
     loads = [call["is_error"] for call in result.function_calls if call["name"] == "load"]
-    assert loads == [True, True, not answer]  # refused without a plan, not there, done
+    assert loads == [True, True, not answer]  # refused without a plan, refused because it is unknown, done
     assert "Call update_plan first" in result.function_calls[0]["result"]
     if answer:
         assert asked == [["Load gone.csv", "Plot it"], ["Load gone.csv", "Load here.csv", "Plot it"]]
@@ -142,7 +142,7 @@ async def test_with_approve_plan_nothing_begins_without_a_yes(answer):
         assert (rows(agent), result.status) == ([], "denied")
 
 
-async def test_tools_wait_for_a_plan_that_comes_first():
+async def test_with_plan_first_tools_wait_for_a_plan():
     agent = Agent(ScriptedProvider([FunctionCall("load", {"path": "here.csv"}), *TURNS]), tools=[load], plan="first")
     result = await agent.chat("Plot it.")
     loads = [call["is_error"] for call in result.function_calls if call["name"] == "load"]
@@ -150,7 +150,7 @@ async def test_tools_wait_for_a_plan_that_comes_first():
     assert "Follow a plan." in agent.provider.requests[0][0][0].text
 
 
-async def test_each_conversation_has_its_plan(tmp_path):
+async def test_each_conversation_has_its_own_plan(tmp_path):
     agent = planning(update(("a",)), "1", "2", "3", "4")
     await agent.chat("Go")
     fork = agent.fork()
@@ -167,7 +167,7 @@ async def test_each_conversation_has_its_plan(tmp_path):
     assert rows(agent) == []
 
 
-async def test_a_long_conversation_keeps_its_plan_and_only_the_newest():
+async def test_a_long_conversation_keeps_only_its_newest_plan():
     turns = [update(("a", "doing"), ("b",)), "1", update(("a", "done"), ("b", "doing")), *"23456789"]
     agent = planning(*turns, context=ContextManager(max_messages=8))
     for _ in range(9):
@@ -176,7 +176,7 @@ async def test_a_long_conversation_keeps_its_plan_and_only_the_newest():
     assert sum(message.role == "tool" for message in agent.conversation_history) == 1
 
 
-def test_plans_are_read_as_they_were_written_and_no_step_is_lost():
+def test_plans_survive_a_round_trip_and_no_step_is_lost():
     load, odd, note = Step("Load it", "done", "120 rows: a"), Step("1. [doing] x", "doing"), Step("note: y", "pending")
     assert read_plan(write_plan([load, odd, note])) == [load, odd, note]
     new = [Step("note: y", "doing"), Step("Ünïcode 東", "pending", "why: not")]

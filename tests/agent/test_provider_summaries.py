@@ -1,4 +1,4 @@
-"""`ContextManager(strategy="server")`: the provider summarises long conversations itself, where it can."""
+"""`ContextManager(strategy="server")`: the provider summarises long conversations if it can."""
 
 import json
 
@@ -51,7 +51,7 @@ def agent_of(provider_name, server, tokens=80_000, model=None):
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-async def test_the_provider_is_asked_to_summarise_and_gets_its_summary_back(provider, server):
+async def test_the_provider_summarises_and_receives_its_summary(provider, server):
     _, compacted, fine, summary = PROVIDERS[provider]
     server.answers = [Answer(compacted), Answer(fine)]
     agent = agent_of(provider, server)
@@ -69,7 +69,7 @@ async def test_the_provider_is_asked_to_summarise_and_gets_its_summary_back(prov
     assert [message.text for message in agent.conversation_history] == ["Are you sure?", "Yes.", "Really?", "Fine."]
 
 
-async def test_another_provider_gets_the_whole_conversation(server):
+async def test_another_provider_receives_the_whole_conversation(server):
     server.answers = [Answer(COMPACTED), Answer(responses_said("Fine."))]
     agent = agent_of("claude", server)
     await agent.chat("Are you sure?")
@@ -83,7 +83,7 @@ async def test_another_provider_gets_the_whole_conversation(server):
 
 
 @pytest.mark.parametrize(("tokens", "model"), [(40_000, None), (80_000, "claude-haiku-4-5")])
-async def test_where_the_provider_cannot_the_model_is_asked_as_usual(tokens, model, server):
+async def test_if_the_provider_cannot_summarise_the_model_does(tokens, model, server):
     server.answers = [Answer(claude_said("They spoke at length.")), Answer(claude_said("Fine."))]
     agent = agent_of("claude", server, tokens, model)
     agent.context.messages += [LLMMessage("user", "words " * 60_000), LLMMessage("assistant", "Oh.")]
@@ -94,7 +94,7 @@ async def test_where_the_provider_cannot_the_model_is_asked_as_usual(tokens, mod
     assert agent.conversation_history[0].is_summary
 
 
-def test_the_tokens_of_a_summary_count():
+def test_a_summarys_tokens_count():
     summary = {"type": "compaction", "input_tokens": 180_000, "output_tokens": 3_500}
     message = {"type": "message", "input_tokens": 23_000, "output_tokens": 1_000}
     usage = usage_of({"input_tokens": 23_000, "output_tokens": 1_000, "iterations": [summary, message]})

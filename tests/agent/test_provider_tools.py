@@ -1,4 +1,4 @@
-"""Tools that the provider runs itself: offered by a neutral name, told in the trace, replayed and dropped."""
+"""Tools that the provider runs: offered by a neutral name, recorded in the trace, sent again, and dropped."""
 
 import base64
 import hashlib
@@ -107,8 +107,8 @@ async def test_openai_searches_and_cites(server):
 
 
 async def test_gemini_is_grounded(server):
-    told = {"groundingMetadata": GROUNDED}
-    server.answers = [Answer(gemini_stream({"text": "Né: it "}, {"text": "Ruby 4.0.6 is."}, **told))]
+    metadata = {"groundingMetadata": GROUNDED}
+    server.answers = [Answer(gemini_stream({"text": "Né: it "}, {"text": "Ruby 4.0.6 is."}, **metadata))]
     agent = agent_of("gemini", server)
     result = await ask(agent, tools=["web_search"])
     assert server.requests[0].json["tools"] == [{"googleSearch": {}}]
@@ -133,7 +133,7 @@ async def test_openai_shows_the_images_that_its_code_draws(server):
 
 
 @pytest.mark.parametrize(("provider", "answer"), [("claude", BLOCKS), ("openai", ITEMS)], ids=["claude", "openai"])
-async def test_the_next_turn_replays_them_byte_for_byte(provider, answer, server):
+async def test_the_next_turn_sends_their_blocks_byte_for_byte(provider, answer, server):
     server.answers = [Answer(SEARCHED[provider]), Answer(SAID[provider]("Yes."))]
     agent = agent_of(provider, server, tools=["web_search"])
     await agent.chat("Which Ruby is stable?")
@@ -143,7 +143,7 @@ async def test_the_next_turn_replays_them_byte_for_byte(provider, answer, server
 
 
 @pytest.mark.parametrize("provider", ["claude", "openai"])
-async def test_another_provider_gets_only_the_text(provider, server):
+async def test_another_provider_receives_only_the_text(provider, server):
     other = {"claude": "openai", "openai": "claude"}[provider]
     server.answers = [Answer(SEARCHED[provider]), Answer(SAID[other]("Yes."))]
     agent = agent_of(provider, server, tools=["web_search"])
@@ -155,7 +155,7 @@ async def test_another_provider_gets_only_the_text(provider, server):
     assert not any(word in body for word in ("srvtoolu_1", "ws_1", "encrypted_index", "citations", "gAAAAAB"))
 
 
-async def test_a_paused_turn_goes_on(server):
+async def test_a_paused_turn_continues(server):
     paused = claude_stream({"type": "text", "text": "I search. "}, SEARCH, reason="pause_turn", searches=0)
     server.answers = [Answer(paused), Answer(claude_stream(FOUND, *BLOCKS[2:]))]
     agent = agent_of("claude", server, tools=["web_search"])
@@ -194,7 +194,7 @@ RAN = [
 ]
 
 
-async def test_code_goes_on_where_its_files_are(server):
+async def test_code_continues_in_the_container_with_its_files(server):
     container = {"id": "container_1", "expires_at": "2999-01-01T00:00:00Z"}
     ran = claude_stream(*RAN, searches=0, container=container)
     server.answers = [Answer(ran), Answer(claude_said("Still one.")), Answer(claude_said("Yes."))]
@@ -225,7 +225,7 @@ async def test_a_tool_or_an_option_that_the_provider_lacks_is_an_error(provider,
     assert server.requests == []
 
 
-async def test_with_tool_search_functions_wait_until_they_are_found(server):
+async def test_with_tool_search_functions_are_deferred_until_found(server):
     server.answers = [Answer(claude_said("Hi."))]
     await ask(agent_of("claude", server, tools=[mean_by, nbagent.tool_search]))
     mean, search = server.requests[0].json["tools"]
@@ -249,7 +249,7 @@ async def test_claude_uses_an_mcp_server_itself(server):
     assert (call["name"], call["args"], call["result_text"]) == ("ask", {"q": "ruby"}, "4.0.6")
 
 
-def test_nothing_is_on_unless_it_is_named():
+def test_no_provider_tool_is_on_unless_it_is_named():
     assert Agent(ScriptedProvider("Hi"), tools=[mean_by]).offered_tools() == ["mean_by"]
     assert Agent(ScriptedProvider("Hi"), tools=[mean_by, "web_search"]).offered_tools() == ["mean_by", "web_search"]
 
@@ -278,15 +278,15 @@ def test_calling_it_like_a_function_is_an_error():
     ("model", "queries", "fee"),
     [
         ("gemini-2.5-flash", [["a", "b"], ["c"]], 0.035),  # a prompt with searches
-        ("gemini-3.7-flash", [["a", "a", "b"]], 0.028),  # queries that are other ones
+        ("gemini-3.7-flash", [["a", "a", "b"]], 0.028),  # distinct queries
     ],
 )
-def test_gemini_bills_prompts_before_3_and_queries_since(model, queries, fee):
+def test_gemini_bills_prompts_before_version_3_and_queries_since(model, queries, fee):
     calls = [{"name": "web_search", "is_error": False, "arguments": {"queries": each}} for each in queries]
     assert price(Usage(), model, "gemini", {"provider_calls": calls}) == pytest.approx(fee)
 
 
-def test_openai_bills_searches_and_not_the_pages_that_are_opened():
+def test_openai_bills_searches_but_not_opened_pages():
     actions = [
         {"type": "search", "query": "penguins"},
         {"type": "open_page", "url": "https://example.org"},

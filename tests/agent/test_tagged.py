@@ -1,4 +1,4 @@
-"""Tags, users, sessions and metadata of runs: given with a question, by a block, and inherited by inner runs."""
+"""Tags, users, sessions and metadata of runs: passed with a prompt, set by a block, and inherited by inner runs."""
 
 import json
 
@@ -22,7 +22,7 @@ def agent_of(*turns, **options):
     return Agent(ScriptedProvider(list(turns), model="m"), **options)
 
 
-def test_a_question_has_labels_that_are_not_sent():
+def test_labels_of_a_prompt_are_recorded_and_not_sent():
     agent = agent_of("a")
     agent.chat_sync("?", tags=["exam"], user="u1", session="s1", metadata={"variant": "b", "n": 2})
     assert labels(agent.trace) == {
@@ -34,7 +34,7 @@ def test_a_question_has_labels_that_are_not_sent():
     assert labels(agent.trace) == {}
 
 
-def test_blocks_nest():
+def test_tagged_blocks_nest():
     agent = agent_of("a", "b", "c")
     with agent.tagged("exam", user="u1", metadata={"a": 1}):
         with agent.tagged("hard", user="u2", metadata={"b": 2}):
@@ -46,7 +46,7 @@ def test_blocks_nest():
     assert labels(agent.trace, 2) == {}
 
 
-async def test_inner_runs_have_the_labels_of_the_run_that_called_them():
+async def test_inner_runs_inherit_the_labels_of_the_calling_run():
     trace, registry = Trace(), FunctionRegistry()
     inner = agent_of("deep", "deeper", trace=trace)
 
@@ -68,7 +68,7 @@ async def test_inner_runs_have_the_labels_of_the_run_that_called_them():
     ("given", "named"),
     [({"tags": "exam"}, "tags"), ({"user": 1}, "user"), ({"session": 2}, "session"), ({"metadata": ["a"]}, "metadata")],
 )
-def test_other_values_are_errors_before_anything_is_sent(given, named):
+def test_invalid_labels_are_errors_before_anything_is_sent(given, named):
     agent = agent_of("a")
     with pytest.raises(ConfigurationError, match=named):
         agent.chat_sync("?", **given)

@@ -7,5 +7,5 @@ from nbagent.core import admission
 
 @pytest.fixture(autouse=True)
 def nothing_was_refused_before(monkeypatch):
-    """Another test's server may have had the same port, and have asked for a pause of an hour."""
+    """Reset the rate limits: another test's server on the same port may have demanded an hour's pause."""
     monkeypatch.setattr(admission, "_admissions", {})

@@ -1,4 +1,4 @@
-"""`df.agent.map`: there once pandas and an agent are, and never in the way of a column."""
+"""`df.agent.map` exists once pandas and an agent do, and never hides a column."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ def echo(messages, *_):
     return f"echo {messages[-1].text}"
 
 
-async def test_series_and_frames_ask_an_agent():
+async def test_series_and_frames_have_map():
     agent = Agent(ScriptedProvider(echo))
     data = pd.DataFrame({"text": ["a"]}, index=[7])
     answers = await data.agent.map("Hi {text}", agent=agent)
@@ -24,12 +24,12 @@ async def test_series_and_frames_ask_an_agent():
         await data.agent.map("Hi {text}")
 
 
-def test_a_column_named_agent_stays_one():
+def test_a_column_named_agent_stays_a_column():
     assert pd.DataFrame({"agent": [1]}).agent.tolist() == [1]
     assert pd.Series({"agent": 5}).agent == 5
 
 
-def test_an_agent_brings_it_where_pandas_is_loaded_and_loads_nothing():
+def test_an_agent_adds_the_accessor_only_if_pandas_is_loaded():
     code = """
 import sys
 from nbagent import Agent, ScriptedProvider

@@ -1,4 +1,4 @@
-"""The checkpoint of a map: what it keeps, what it refuses, and what a full disk does to it."""
+"""A map's checkpoint: what it keeps, what it refuses, and what happens when the disk is full."""
 
 import dataclasses
 import sqlite3
@@ -16,11 +16,11 @@ from nbagent.errors import ConfigurationError, StoreError
 
 
 def counting(answers=None):
-    """A provider that keeps what it is asked, and repeats it unless `answers` has an answer."""
+    """A provider that records its prompts, and repeats them unless `answers` has an answer."""
     return ScriptedProvider(lambda messages, *_: (answers or {}).get(messages[-1].text, f"echo {messages[-1].text}"))
 
 
-def test_the_last_answer_of_a_key_comes_back_as_it_was_added(tmp_path):
+def test_a_keys_latest_answer_is_returned_as_it_was_added(tmp_path):
     answer = Answer("a", "truncated", "Hi", 3, 4, 0.5, 1.5, None, "run_1")
     text = "half a pair \ud83d, a \0 and \N{GRINNING FACE}"
     with Checkpoint(tmp_path / "map.sqlite", "provider:m1") as kept:
@@ -46,7 +46,7 @@ def test_only_its_owner_can_read_it(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["map.sqlite"], "closed, it is one file"
 
 
-async def test_what_is_kept_is_not_asked_again_and_what_failed_is(tmp_path):
+async def test_saved_rows_are_not_sent_again_and_failed_ones_are(tmp_path):
     path, fails = tmp_path / "map.sqlite", True
     guarded = Agent(counting(), guards=[lambda message: False])
 
@@ -79,7 +79,7 @@ CHANGES = {
 }
 
 
-async def test_what_decides_an_answer_never_takes_an_old_one(tmp_path):
+async def test_whatever_determines_an_answer_changes_the_key(tmp_path):
     def agent(url, model="m1", path="/v1", max_tokens=None, **options):
         own = {} if max_tokens is None else {"max_tokens": max_tokens}
         return Agent(create_provider("open_source", model=model, base_url=f"{url}{path}", **own), **options)
@@ -111,33 +111,33 @@ def a_newer_checkpoint(path):
 
 
 @pytest.mark.parametrize(
-    ("made", "told"),
+    ("made", "problem"),
     [
         (a_database_of_another_program, "is not a file for map answers. Name another file"),
         (a_newer_checkpoint, "has format version 2, expected 1. Update nbagent"),
         (lambda path: path.mkdir(), "it is not a file. Name another file"),
     ],
 )
-async def test_a_file_that_is_no_checkpoint_stays_as_it_is(tmp_path, made, told):
+async def test_a_file_that_is_not_a_checkpoint_stays_unchanged(tmp_path, made, problem):
     path, provider = tmp_path / "map.sqlite", counting()
     made(path)
     before = path.read_bytes() if path.is_file() else None
-    with pytest.raises(ConfigurationError, match=told):
+    with pytest.raises(ConfigurationError, match=problem):
         await Agent(provider).map(questions(2), checkpoint=path)
-    with pytest.raises(ConfigurationError, match=told):
+    with pytest.raises(ConfigurationError, match=problem):
         read_checkpoint(path)
     assert provider.requests == [], "nothing is paid for what can't be kept"
     assert (path.read_bytes() if path.is_file() else None) == before
 
 
-async def test_a_folder_or_a_checkpoint_that_is_missing_is_told(tmp_path):
+async def test_a_missing_folder_or_checkpoint_is_an_error(tmp_path):
     with pytest.raises(ConfigurationError, match="No such file or directory. Name another file"):
         await Agent(counting()).map(questions(2), checkpoint=tmp_path / "missing" / "map.sqlite")
     with pytest.raises(ConfigurationError, match="There is no checkpoint .*map.sqlite"):
         read_checkpoint(tmp_path / "map.sqlite")
 
 
-async def test_a_full_disk_ends_the_map_and_takes_nothing(tmp_path, monkeypatch):
+async def test_a_full_disk_ends_the_map_and_loses_nothing(tmp_path, monkeypatch):
     path, provider = tmp_path / "map.sqlite", counting({"row 7": "long " * 10_000})
     with monkeypatch.context() as full:
         opened = type(checkpoints.FORMAT).open

@@ -1,4 +1,4 @@
-"""`engine="batch"`: rows go to the providers' batch endpoints, and what fails there is asked live."""
+"""`engine="batch"`: rows go to the providers' batch endpoints, and those that fail there are sent live."""
 
 import pandas as pd
 import pytest
@@ -46,7 +46,7 @@ async def test_each_row_is_answered_by_the_batch_at_half_price(model, tmp_path):
 
 
 @every_provider
-async def test_what_failed_in_the_batch_is_asked_live(model, tmp_path):
+async def test_rows_that_fail_in_the_batch_are_sent_live(model, tmp_path):
     outcomes = dict(zip(ROWS, ["ok", "error", "expired", "missing", "garbled", "ok"], strict=True))
     async with SERVERS[model](outcomes.__getitem__) as server:
         agent = agent_at(server, model)
@@ -58,7 +58,7 @@ async def test_what_failed_in_the_batch_is_asked_live(model, tmp_path):
     assert server.refusals == []
 
 
-async def test_rows_go_through_the_api_that_the_provider_uses(tmp_path):
+async def test_rows_use_the_same_api_as_live_requests(tmp_path):
     outcomes = dict(zip(ROWS, ["ok", "error", "garbled", "ok", "ok", "ok"], strict=True))
     async with ResponsesServer(outcomes.__getitem__) as server:
         agent = agent_at(server, "openai:gpt-5-mini", api="responses")
@@ -86,7 +86,7 @@ async def test_batches_keep_within_the_providers_limits(model, tmp_path, monkeyp
     assert server.refusals == []
 
 
-async def test_a_batch_that_fails_leaves_its_reason_and_is_submitted_anew(tmp_path):
+async def test_a_failed_batch_leaves_its_reason_and_is_submitted_again(tmp_path):
     model = "openai:gpt-4.1-mini"
     async with SERVERS[model]() as server:
         server.failure = "Enqueued token limit reached"
@@ -101,7 +101,7 @@ async def test_a_batch_that_fails_leaves_its_reason_and_is_submitted_anew(tmp_pa
     assert (len(server.batches), server.live) == (2, [])
 
 
-async def test_a_provider_with_batches_and_a_checkpoint_are_needed(tmp_path):
+async def test_the_batch_engine_requires_an_endpoint_and_a_checkpoint(tmp_path):
     agent = Agent(create_provider("qwen", api_key=KEY))
     with pytest.raises(ConfigurationError, match="no batch endpoint of qwen. Use openai, claude, gemini"):
         await agent.map(ROWS, engine="batch", checkpoint=tmp_path / "c.db")

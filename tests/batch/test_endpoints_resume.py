@@ -1,4 +1,4 @@
-"""What `engine="batch"` submitted is found again after any end, submitted once, and can be cancelled."""
+"""Batches are submitted once, found again after any interruption, and can be cancelled."""
 
 import asyncio
 
@@ -29,7 +29,7 @@ def agent_at(server, model):
 
 
 async def asked(server, model, path):
-    """The answers of a map in this process."""
+    """Run a map in this process and return its answers."""
     agent = agent_at(server, model)
     try:
         return await agent.map(ROWS, engine="batch", checkpoint=path, progress=False)
@@ -56,7 +56,7 @@ async def test_a_batch_whose_confirmation_was_lost_is_found_again(model, tmp_pat
 
 
 @every_provider
-async def test_stopping_leaves_the_batch_and_says_how_to_go_on(model, tmp_path):
+async def test_stopping_leaves_the_batch_and_says_how_to_continue(model, tmp_path):
     async with SERVERS[model](over_at=10**9) as server:
         call = asyncio.create_task(asked(server, model, tmp_path / "c.db"))
         await server.polled.wait()
@@ -75,7 +75,7 @@ async def test_stopping_leaves_the_batch_and_says_how_to_go_on(model, tmp_path):
     assert (server.live, server.refusals) == ([], [])
 
 
-async def test_a_busy_provider_is_asked_again_and_a_broken_file_is_read_again(tmp_path):
+async def test_a_busy_provider_is_polled_again_and_a_broken_file_is_read_again(tmp_path):
     async with OpenAIServer() as server:
         busy = Answer(b'{"error":{"message":"slow down"}}', 429, {"retry-after-ms": "1"})
         cut = as_lines([{"custom_id": "x" * 99, "response": None}], cut=20)
@@ -85,8 +85,8 @@ async def test_a_busy_provider_is_asked_again_and_a_broken_file_is_read_again(tm
     assert (server.first, server.live) == ([], [])
 
 
-async def test_the_official_clients_read_the_same_servers(tmp_path):
-    """So the servers that these tests trust speak as the providers do."""
+async def test_the_official_clients_work_with_the_same_servers(tmp_path):
+    """This shows that the test servers behave like the providers."""
     async with OpenAIServer() as server, openai.AsyncOpenAI(api_key=KEY, base_url=server.url + "/v1") as client:
         await asked(server, OPENAI, tmp_path / "o.db")
         batch = await client.batches.retrieve("batch_1")

@@ -1,4 +1,4 @@
-"""A map in a process that is killed goes on where it was; two processes share a checkpoint."""
+"""A map continues after its process is killed, and two processes share a checkpoint."""
 
 import asyncio
 import sqlite3
@@ -19,7 +19,7 @@ def is_whole(path):
 
 
 @pytest.mark.full
-async def test_a_map_that_is_killed_again_and_again_asks_each_row_once(tmp_path):
+async def test_a_map_that_is_killed_repeatedly_sends_each_row_once(tmp_path):
     data, path, kept = questions(ROWS), tmp_path / "map.sqlite", set()
     asked_again = 0
     async with RowServer() as server:

@@ -1,4 +1,4 @@
-"""What a map may cost is known before it begins: it asks or refuses, stops within one wave, and goes on with more."""
+"""A map's cost is estimated before it starts. It asks or refuses, stops within one wave, and continues with more."""
 
 import asyncio
 
@@ -35,22 +35,22 @@ def questions(count=ROWS):
         ({"budget": Budget(max_cost=0.25)}, {"budget": 100.0}, r"\$0.25 of the budget is left"),
     ],
 )
-async def test_a_map_over_its_cap_is_refused_where_nobody_can_answer(made, options, cap):
+async def test_a_map_over_its_cap_is_refused_if_nobody_can_approve(made, options, cap):
     agent = agent_with(**made)
-    told = rf"400 rows may cost about \$8.00 \(if .* 200 tokens\), and {cap}.*partial=T"
-    with pytest.raises(ConfigurationError, match=told):
+    problem = rf"400 rows may cost about \$8.00 \(if .* 200 tokens\), and {cap}.*partial=T"
+    with pytest.raises(ConfigurationError, match=problem):
         await agent.map(questions(), **options)
     assert agent.provider.requests == []
     assert set(agent.last_map["status"]) == {"left"}
 
 
-async def test_a_spent_budget_stops_within_one_wave_and_goes_on_with_more():
+async def test_a_spent_budget_stops_the_map_within_one_wave_and_a_larger_one_continues_it():
     agent, budget = agent_with(), Budget(max_cost=0.50)
-    with pytest.warns(UserWarning, match="the budget is spent") as told:
+    with pytest.warns(UserWarning, match="the budget is spent") as warned:
         first = await agent.map(questions(), budget=budget, concurrency=CONCURRENCY, allow_partial=True)
     done = int((first["status"] == "ok").sum())
     assert 50 <= done < 50 + CONCURRENCY
-    assert f"{done} of 400 rows are done, {ROWS - done} are left" in str(told[0].message)
+    assert f"{done} of 400 rows are done, {ROWS - done} are left" in str(warned[0].message)
     assert budget.spent == pytest.approx(done / 100)
     budget.max_cost = 100.0
     second = await agent.map(questions(), budget=budget, concurrency=CONCURRENCY)

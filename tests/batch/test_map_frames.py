@@ -1,4 +1,4 @@
-"""`agent.map(output=Model)`: the fields of the answers as typed columns."""
+"""`agent.map(output=Model)`: the answers' fields as typed columns."""
 
 import enum
 from datetime import datetime
@@ -56,7 +56,7 @@ def kinds(frame):
     return {name: str(kind).replace("string", "str") for name, kind in frame.dtypes.items()}
 
 
-async def test_fields_are_columns_also_of_no_rows(agent):
+async def test_fields_are_columns_even_without_rows(agent):
     answers = await agent.map(pd.Series(["a", "b"], index=["x", "x"]), output=Order)
     empty = await agent.map(pd.Series([], dtype=str), output=Order)
     assert kinds(answers) == kinds(empty) == KINDS
@@ -82,7 +82,7 @@ class Ticket(BaseModel):
     status: str
 
 
-def test_the_items_of_a_row_cost_once_and_may_have_any_field():
+def test_a_rows_items_cost_once_and_may_have_any_field():
     answer = '[{"title": "a", "status": "open"}, {"title": "b", "status": "closed"}]'
     agent, budget = Agent(ScriptedProvider(lambda *_: answer, price={"input": 1, "output": 1})), Budget(max_cost=100)
     frame = agent.map_sync(pd.Series(["x", "y", "x"]), output=list[Ticket], explode="answer", budget=budget)
@@ -92,13 +92,13 @@ def test_the_items_of_a_row_cost_once_and_may_have_any_field():
     assert frame["cost"].sum() == pytest.approx(budget.spent)
 
 
-async def test_items_that_are_no_models_have_one_column():
+async def test_items_that_are_not_models_have_one_column():
     agent = Agent(ScriptedProvider(lambda *_: "[1, 2]"))
     exploded = await agent.map(pd.Series(["a"]), output=list[int], explode="answer")
     assert (exploded["answer"].tolist(), str(exploded["answer"].dtype)) == ([1, 2], "Int64")
 
 
-async def test_an_answer_of_another_form_is_an_error_of_its_row():
+async def test_an_invalid_answer_is_its_rows_error():
     agent = Agent(ScriptedProvider(lambda messages, *_: BARE if messages[-1].text == "a" else "No idea."))
     answers = await agent.map(pd.Series(["a", "b"]), output=Order)
     assert list(answers["row_status"]) == ["ok", "error"]
@@ -116,7 +116,7 @@ class Odd(BaseModel, extra="forbid"):
         return 2 * self.price
 
 
-async def test_values_of_odd_models_are_what_chat_gives_also_from_a_checkpoint(tmp_path):
+async def test_unusual_models_give_the_same_values_in_chat_map_and_checkpoint(tmp_path):
     said = '{"price": "$2.5", "tags": ["a"], "items": "[1, 2]", "postCode": 255}'
     agent = Agent(ScriptedProvider(lambda *_: said))
     value = (await agent.chat("?", output=Odd)).data
@@ -142,7 +142,7 @@ class Fussy(BaseModel):
     address: Annotated[Address, AfterValidator(lambda value: value if value.code else "nowhere")]
 
 
-async def test_what_cannot_become_a_row_is_an_error_of_that_row():
+async def test_a_value_that_cannot_be_flattened_is_its_rows_error():
     agent = Agent(ScriptedProvider(lambda messages, _: messages[-1].text))
     said = ['{"address": {"city": "Bonn", "postCode": 53111}}', '{"address": {"city": "Bonn"}}']
     frame = await agent.map(pd.Series(said), output=Fussy)

@@ -1,4 +1,4 @@
-"""`agent.map(engine=client)`: rows are asked on the workers of a real cluster, and what they share holds."""
+"""`agent.map(engine=client)`: a real cluster's workers send the rows, and share the budget and rates."""
 
 import asyncio
 import os
@@ -34,7 +34,7 @@ def agent_for(server, **options):
 
 
 class ToolServer(Loopback):
-    """Calls a tool, then says what it returned."""
+    """Calls a tool, then repeats its result."""
 
     def answer_to(self, request):
         last = request.json["messages"][-1]
@@ -47,7 +47,7 @@ def questions(count):
     return pd.Series([f"q{number}" for number in range(count)], index=range(100, 100 + count))
 
 
-async def test_each_row_is_asked_once_and_traced_here(client, server):
+async def test_each_row_is_sent_once_and_traced_here(client, server):
     agent = agent_for(server, system_prompt="Be brief.")
     with agent.tagged("exam"):
         answers = await agent.map(questions(40), engine=client, concurrency=8)
@@ -61,7 +61,7 @@ async def test_each_row_is_asked_once_and_traced_here(client, server):
     assert len(agent.trace.environment) == 2
 
 
-async def test_a_lost_workers_rows_are_asked_again_and_finished_ones_not(client, server, tmp_path):
+async def test_a_lost_workers_open_rows_are_sent_again(client, server, tmp_path):
     agent = agent_for(server)
     server.hold(after=30)
     asking = asyncio.create_task(
@@ -93,13 +93,13 @@ async def test_the_budget_holds_across_workers(client, server):
     assert budget.spent == pytest.approx(server.asked.total())
 
 
-async def test_the_workers_share_the_rate(client, server):
-    begun = asyncio.get_running_loop().time()
+async def test_workers_share_the_rate_limits(client, server):
+    started = asyncio.get_running_loop().time()
     await agent_for(server).map(questions(6), engine=client, rpm=600)
-    assert asyncio.get_running_loop().time() - begun >= 2 * 60 / 300 - LATE_S, "each asks three rows, at half of it"
+    assert asyncio.get_running_loop().time() - started >= 2 * 60 / 300 - LATE_S, "each asks three rows, at half of it"
 
 
-async def test_tools_travel_and_no_key_does(client, monkeypatch):
+async def test_tools_are_sent_to_workers_and_keys_are_not(client, monkeypatch):
     sent = []
 
     async def to_frames(message, **options):
@@ -128,7 +128,7 @@ async def test_tools_travel_and_no_key_does(client, monkeypatch):
     assert key.encode() not in went
 
 
-async def test_a_dask_frame_gets_one_of_the_same_partitions(client, server):
+async def test_the_answers_to_a_dask_frame_have_the_same_partitions(client, server):
     agent = agent_for(server)
     data = dd.from_pandas(pd.DataFrame({"text": [f"q{number}" for number in range(10)]}), npartitions=3)
     answers = await agent.map(data, "{text}", engine=client)
@@ -139,5 +139,5 @@ async def test_a_dask_frame_gets_one_of_the_same_partitions(client, server):
     assert list(together["answer"]) == [f"echo {text}" for text in together["text"]]
     assert answers.dtypes.equals((await asyncio.to_thread(answers.compute)).dtypes)
     assert server.asked == asked, "computing asks nothing"
-    here = await agent.map(data["text"])  # without a cluster's help
+    here = await agent.map(data["text"])  # without a cluster
     assert list(here["answer"].compute()) == list(together["answer"])

@@ -1,4 +1,4 @@
-"""The progress bar of a map on a real terminal: rows, dollars and errors; and none in a pipe."""
+"""A map's progress bar in a real terminal: rows, dollars and errors. A pipe shows none."""
 
 import subprocess
 import sys
@@ -25,6 +25,6 @@ def test_the_bar_counts_rows_dollars_and_errors():
         assert part in child.before
 
 
-def test_a_pipe_gets_no_bar():
+def test_a_pipe_shows_no_bar():
     done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("['ok', 'error', 'ok']\n", "")

@@ -1,4 +1,4 @@
-"""What `agent.map` takes: any index, missing values, images, PDFs; and what it refuses before it asks."""
+"""The data that `agent.map` accepts (any index, missing values, images, PDFs), and what it refuses."""
 
 import io
 
@@ -24,7 +24,7 @@ def agent():
     return Agent(ScriptedProvider(echo))
 
 
-async def test_answers_stand_beside_any_index(agent):
+async def test_answers_keep_any_index(agent):
     levels = pd.MultiIndex.from_tuples([("a", 1), ("a", 2), ("b", 1)])
     for index in ([1, 1, 1], levels, pd.date_range("2026-01-01", periods=3)):
         data = pd.Series(["x", "y", "x"], index=index, name="question")
@@ -33,7 +33,7 @@ async def test_answers_stand_beside_any_index(agent):
         assert list(answers["answer"]) == ["echo Say x", "echo Say y", "echo Say x"]
 
 
-async def test_a_row_without_a_value_is_not_asked(agent):
+async def test_a_row_without_a_value_is_not_sent(agent):
     data = pd.DataFrame({"text": ["a", None, " ", "b"], "n": [1, 2, 3, float("nan")]})
     answers = await agent.map(data, "{text} {n:.0f}")
     assert list(answers["status"]) == ["ok", "skipped", "skipped", "skipped"]
@@ -41,13 +41,13 @@ async def test_a_row_without_a_value_is_not_asked(agent):
     assert len(agent.trace.runs) == 1
 
 
-async def test_prompts_take_formats_and_names_with_dots_and_spaces(agent):
+async def test_prompts_accept_formats_and_names_with_dots_and_spaces(agent):
     data = pd.DataFrame({"first name": ["Ada"], "address.city": ["Bonn"], 3: [2.5]})
     answers = await agent.map(data, "{first name!r} of {address.city}, {{{3:.2f}}}")
     assert answers["answer"].item() == "echo 'Ada' of Bonn, {2.50}"
 
 
-async def test_different_values_are_different_questions_whatever_is_displayed(agent):
+async def test_different_values_are_different_prompts_whatever_is_displayed(agent):
     arrays, frames = [np.arange(3000), np.arange(3000)], [pd.DataFrame({"n": range(100)}) for _ in range(2)]
     arrays[1][1500], frames[1].loc[50] = 0, 0
     tables = [pl.DataFrame({"n": [1.5e-12]}), pd.Series([1.5e-12]), pl.DataFrame({"n": [1.25e-12]})]
@@ -92,7 +92,7 @@ def test_a_row_has_the_same_key_in_each_process(tmp_path, monkeypatch):
     assert asked == ["1\n", "0\n", "0\n"], "a set is paid once, whatever its order"
 
 
-async def test_columns_of_images_and_pdfs(tmp_path):
+async def test_columns_may_contain_images_and_pdfs(tmp_path):
     picture = Picture.new("RGB", (2, 2), "red")
     picture.save(tmp_path / "a.png")
     (tmp_path / "letter.pdf").write_bytes(pdf("Dear Sir"))
@@ -130,7 +130,7 @@ async def test_columns_of_images_and_pdfs(tmp_path):
         ("{text}", {"explode": "items"}, "explode"),
     ],
 )
-async def test_wrong_arguments_are_named_before_anything_is_sent(prompt, options, problem):
+async def test_invalid_arguments_are_errors_before_anything_is_sent(prompt, options, problem):
     class Unpriced(ScriptedProvider):
         provider_name = "elsewhere"
 
@@ -140,7 +140,7 @@ async def test_wrong_arguments_are_named_before_anything_is_sent(prompt, options
     assert len(agent.trace.runs) == 0
 
 
-async def test_an_error_of_one_row_is_kept_or_raised():
+async def test_a_rows_error_is_kept_or_raised():
     def turn(messages, *_):
         return ServerError("overloaded") if messages[-1].text == "b" else "fine"
 
@@ -153,7 +153,7 @@ async def test_an_error_of_one_row_is_kept_or_raised():
         await agent.map(data, on_error="raise")
 
 
-async def test_an_error_of_all_rows_ends_the_map_and_keeps_what_is_done():
+async def test_an_error_that_affects_all_rows_ends_the_map_and_keeps_the_answers():
     asked = []
 
     def turn(messages, *_):
@@ -177,7 +177,9 @@ def test_the_preview_shows_rows_tokens_and_dollars_and_sends_nothing():
     preview = agent.map_sync(data, "Hi {text}", preview=True, budget=1.0, max_tokens=10)
     assert (preview.rows, preview.requests, preview.skipped) == (6, 4, 1)
     assert preview.estimate.output_tokens == 40
-    assert preview.estimate.cost == pytest.approx(preview.estimate.input_tokens + 80, rel=0.05)  # by the mean row
+    assert preview.estimate.cost == pytest.approx(
+        preview.estimate.input_tokens + 80, rel=0.05
+    )  # estimated from the mean row
     text, page = repr(preview), preview._repr_html_()
     for shown in ("system: Be brief.", "user: Hi <b>a</b>", "user: Hi c", "$1.00 left, not enough"):
         assert shown in text

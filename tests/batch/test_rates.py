@@ -1,4 +1,4 @@
-"""Rows of a batch keep to a provider's rate together, over real HTTP: none is lost, and none fails because of it."""
+"""A map's rows keep to the provider's rate limits over real HTTP. No row is lost or fails because of them."""
 
 import asyncio
 import json
@@ -18,16 +18,16 @@ from nbagent.core.messages import LLMMessage
 
 
 class RateLimited(Loopback):
-    """Answers `limit` requests in each `window_s` seconds, and refuses the others with `status`.
+    """Answers `limit` requests per `window_s` seconds, and refuses the others with `status`.
 
-    `waits`: a refusal says when to come back. At least one is refused, however slow those who ask are.
+    With `waits`, a refusal says when to try again. At least one request is refused, however slow the clients are.
     """
 
     def __init__(self, limit, window_s, waits=True, status=429):
         super().__init__()
         self.limit, self.window_s, self.waits, self.status = limit, window_s, waits, status
         self._begun, self._counted = -window_s, 0
-        #: How often each question was answered, and how many were refused.
+        #: How often each prompt was answered, and how many requests were refused.
         self.answered, self.refused = Counter(), 0
 
     def answer_to(self, request):
@@ -51,7 +51,7 @@ class RateLimited(Loopback):
 
 @asynccontextmanager
 async def agent_of(server, provider_name="open_source", tools=(), **options):
-    """An agent whose provider never retries by itself."""
+    """An agent whose provider never retries."""
     base_url = server.url if provider_name == "claude" else f"{server.url}/v1"
     options = {"api": "chat"} | options if provider_name == "openai" else options
     provider = create_provider(provider_name, api_key="k", model="m1", base_url=base_url, max_retries=0, **options)
@@ -75,7 +75,7 @@ async def answers_of(agent, count, **changes):
 
 
 def are_right(answers, server, count):
-    """Each row has its own answer, and was answered once."""
+    """Check that each row has its own answer, and was answered once."""
     texts = {f"row {number}" for number in range(count)}
     assert {answer.text for answer in answers if answer.status == "ok"} == texts
     assert len(answers) == count
@@ -83,7 +83,7 @@ def are_right(answers, server, count):
 
 
 @pytest.mark.parametrize(("provider", "status"), [("open_source", 429), ("openai", 529), ("claude", 429)])
-async def test_a_refused_row_waits_with_the_others_and_is_answered(provider, status):
+async def test_a_rate_limited_row_waits_with_the_others_and_is_answered(provider, status):
     async with RateLimited(8, 0.1, status=status) as server, agent_of(server, provider) as agent:
         answers = await answers_of(agent, 40, concurrency=16)
         are_right(answers, server, 40)
@@ -100,7 +100,7 @@ async def test_two_maps_share_one_admission():
         assert server.refused
 
 
-async def test_rows_end_with_the_error_if_the_provider_asks_for_too_long_a_wait():
+async def test_rows_fail_if_the_provider_demands_too_long_a_wait():
     async with RateLimited(0, 500) as server, agent_of(server) as agent:
         answers = await answers_of(agent, 200)
         assert {answer.status for answer in answers} == {"error"}
@@ -118,16 +118,16 @@ async def test_a_row_does_not_wait_for_a_provider_if_another_one_can_answer():
         rows = pd.Series(["one", "two"])
         answers = await Agent([first.provider, second.provider]).map(rows, progress=False)
     assert list(answers["answer"]) == ["one", "two"]
-    assert 1 <= refusing.refused <= 2  # without retries, and then it rests
+    assert 1 <= refusing.refused <= 2  # the first refusal makes the others wait
 
 
-async def test_a_map_takes_requests_and_tokens_per_minute():
+async def test_a_map_keeps_to_requests_and_tokens_per_minute():
     async with RateLimited(100, 100) as server, agent_of(server) as agent:
         loop = asyncio.get_running_loop()
-        begun = loop.time()
+        started = loop.time()
         frame = await agent.map(pd.Series(map(str, range(6))), rpm=1200, progress=False)
         assert list(frame["answer"]) == list("012345")
-        assert loop.time() - begun >= 5 * 60 / 1200 - LATE_S, "the sixth may not go earlier, however fast all is"
+        assert loop.time() - started >= 5 * 60 / 1200 - LATE_S, "the sixth may not go earlier, however fast all is"
 
 
 async def test_a_map_that_ends_early_releases_its_slots():

@@ -19,7 +19,7 @@ def over(to, message="", id="h1"):
 
 
 def asked(agent, number=-1):
-    """What the agent's model read."""
+    """Return what the agent's model read."""
     return [(message.role, message.text) for message in agent.provider.requests[number][0]]
 
 
@@ -32,7 +32,7 @@ def team_of_two(*of_desk, billing=("Paid back.",)):
     return Team({"desk": desk, "billing": speaking("You know bills.", *billing, tools=[add])})
 
 
-async def test_the_first_one_hands_the_conversation_over_and_the_next_one_answers():
+async def test_the_first_member_hands_the_conversation_over_and_the_other_answers():
     team = team_of_two(over("billing", "He paid twice."))
     result = await team.chat("I paid twice.")
     desk, billing = team.members.values()
@@ -40,22 +40,22 @@ async def test_the_first_one_hands_the_conversation_over_and_the_next_one_answer
     assert offered(desk) == ["hand_over"]
     assert "billing: You know bills." in desk.provider.requests[0][1][0]["description"]
     assert offered(billing) == ["add", "hand_over"]
-    system, question, handing, told = asked(billing)
+    system, question, handing, handed_over = asked(billing)
     assert system[1].startswith("You know bills.\n\nYou are billing. desk may also speak here")
     assert (question, handing[0]) == (("user", "I paid twice."), "assistant")
-    assert told == ("tool", "billing speaks now. He paid twice.")
+    assert handed_over == ("tool", "billing speaks now. He paid twice.")
     assert team.trace.calls["speaker"].tolist() == ["desk", "billing"]
     assert desk.conversation_history[1:] == billing.conversation_history[1:] == []
 
 
-async def test_the_next_question_is_the_first_one_s_which_reads_what_the_other_said():
+async def test_the_first_member_receives_the_next_prompt_and_reads_the_others_answer():
     team = team_of_two(over("billing"), "Bye.")
     await team.chat("I paid twice.")
     await team.chat("Thanks.")
     assert asked(team.members["desk"])[-2:] == [("user", "[billing] Paid back."), ("user", "Thanks.")]
 
 
-async def test_nobody_hands_over_to_two_or_to_a_stranger():
+async def test_handing_over_to_two_members_or_to_an_unknown_one_is_an_error():
     team = team_of_two([over("nobody", id="1"), over("billing", id="2"), over("billing", id="3")])
     result = await team.chat("Go")
     assert [each["is_error"] for each in result.function_calls] == [True, False, True]
@@ -63,7 +63,7 @@ async def test_nobody_hands_over_to_two_or_to_a_stranger():
     assert result.content == "Paid back."
 
 
-async def test_agents_that_hand_it_to_and_fro_come_to_an_end():
+async def test_endless_handovers_end_at_the_limit():
     def back(messages, functions):
         (tool,) = [each for each in functions if each["name"] == "hand_over"]
         return over(tool["parameters"]["properties"]["to"]["enum"][0])
@@ -73,7 +73,7 @@ async def test_agents_that_hand_it_to_and_fro_come_to_an_end():
     assert (result.status, result.limit_reason, result.iterations) == ("limit", "iterations", 10)
 
 
-async def test_all_speak_in_turn_and_read_each_other():
+async def test_members_speak_in_turn_and_read_each_other():
     writer, critic = speaking("Write.", "Draft 1.", "Draft 2."), speaking("Criticise.", "Too long.", "Good.")
     team = Team({"writer": writer, "critic": critic}, "round_robin", rounds=2)
     result = await team.chat("A poem.")
@@ -86,7 +86,7 @@ async def test_all_speak_in_turn_and_read_each_other():
     assert said == ["A poem.", "Draft 1.", "Too long.", "Draft 2.", "Good."]
 
 
-async def test_a_member_spends_from_its_own_budget_and_from_that_of_the_team():
+async def test_a_member_spends_from_its_own_budget_and_the_teams():
     own, desks, shared = Budget(max_cost=10.0), Budget(), Budget()
     helper = Agent(ScriptedProvider(["one two three"], price={"input": 0, "output": 1e6})).as_tool("ask", "Facts.")
     calls = [over("billing"), FunctionCall("ask", {"question": "?"}, "a1")]
@@ -97,7 +97,7 @@ async def test_a_member_spends_from_its_own_budget_and_from_that_of_the_team():
     assert shared.spent == pytest.approx(result.cost) == desks.spent + own.spent
 
 
-async def test_a_member_whose_budget_is_spent_speaks_no_more():
+async def test_a_member_whose_budget_is_spent_stops_speaking():
     per_word = {"input": 0, "output": 1e6}
     talking = ScriptedProvider(lambda messages, functions: "one two three", price=per_word)
     talker = Agent(talking, budget=Budget(max_cost=2))
@@ -107,7 +107,7 @@ async def test_a_member_whose_budget_is_spent_speaks_no_more():
     assert (result.status, result.limit_reason) == ("limit", "cost")
 
 
-async def test_the_person_of_the_team_is_asked_about_the_calls_of_its_members():
+async def test_the_teams_approver_decides_on_members_calls():
     @tool(approve=True)
     def wipe() -> str:
         """Wipe."""
@@ -121,22 +121,22 @@ async def test_the_person_of_the_team_is_asked_about_the_calls_of_its_members():
 
 
 async def test_an_interrupted_speaker_keeps_its_name_and_the_history_is_valid():
-    begun = asyncio.Event()
+    started = asyncio.Event()
 
     async def turn(messages, functions):
-        begun.set()
+        started.set()
         await asyncio.Event().wait()
 
     team = Team({"desk": speaking("", over("billing")), "billing": Agent(ScriptedProvider(turn))})
     task = asyncio.create_task(team.chat("Go"))
-    await begun.wait()
+    await started.wait()
     task.cancel()
     await asyncio.wait([task])
     assert repair(team.conversation_history) == team.conversation_history
     assert team.trace.runs["status"].tolist() == ["interrupted"]
 
 
-async def test_a_team_is_a_tool_and_is_forked_like_any_agent():
+async def test_a_team_is_a_tool_and_can_be_forked_like_any_agent():
     team = Team({"writer": speaking("", "Draft.", "Draft."), "critic": speaking("", "Good.", "Good.")}, "round_robin")
     chief = Agent(
         ScriptedProvider([call("write", question="A poem."), "end"]), tools=[team.as_tool("write", "Writes.")]
@@ -147,12 +147,12 @@ async def test_a_team_is_a_tool_and_is_forked_like_any_agent():
     assert team.conversation_history == []
 
 
-def test_the_tools_of_a_team_are_those_of_its_members():
+def test_a_team_offers_its_members_tools():
     team = Team({"a": Agent("local", tools=[add]), "b": Agent("local", tools=[add])})
     assert team.offered_tools() == ["add"]
 
 
-def test_wrong_teams():
+def test_invalid_teams():
     one, two = Agent("local"), Agent("local")
     for members, order, options, wrong in [
         ({"one": one}, "supervisor", {}, "at least two"),

@@ -212,7 +212,7 @@ class HTTPProvider(StreamingProvider):
 
     def can_compact(self, tokens: int) -> bool:
         """See `LLMProvider.can_compact`."""
-        return self._options_resolver.can_compact(tokens)
+        return self._options_resolver.compaction(tokens) is not None
 
     def provider_tools(self) -> list[str]:
         """See `LLMProvider.provider_tools`."""

@@ -111,15 +111,11 @@ def local_servers(patience: float = 0.0) -> list[LocalServer]:
         return []
     from nbagent.providers.http.address import checked_address, is_loopback
 
-    servers = [
-        (LocalServer(title, provider, checked_address(address or _ollama_address())), model_of)
-        for title, provider, address, model_of in SERVERS
-    ]
-    queries = [
-        _Query(server, model_of, ANSWER_S + patience)
-        for server, model_of in servers
-        if is_loopback(urlsplit(server.base_url).hostname or "")
-    ]
+    queries = []
+    for title, provider, address, model_of in SERVERS:
+        server = LocalServer(title, provider, checked_address(address or _ollama_address()))
+        if is_loopback(urlsplit(server.base_url).hostname or ""):
+            queries.append(_Query(server, model_of, ANSWER_S + patience))
     until = monotonic() + ANSWER_S + patience + MODELS_S
     for query in queries:
         query.join(max(0.0, until - monotonic()))

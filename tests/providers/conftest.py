@@ -15,15 +15,13 @@ async def loopback():
 
 @pytest.fixture
 async def connect(loopback, monkeypatch):
-    """Makes providers that talk to the loopback server and don't wait long before they ask again, and closes them."""
+    """Creates providers that talk to the loopback server and retry quickly, and closes them."""
     monkeypatch.setattr("nbagent.providers.http.retry.FIRST_WAIT_S", 0.001)
     made = []
 
     def make(provider_name="open_source", **options):
-        base_url = loopback.url + (
-            "" if provider_name in ("claude", "minimax") else "/v1beta" if provider_name == "gemini" else "/v1"
-        )
-        defaults = {"api_key": "test-key", "model": "m1", "base_url": base_url}
+        path = {"claude": "", "minimax": "", "gemini": "/v1beta"}.get(provider_name, "/v1")
+        defaults = {"api_key": "test-key", "model": "m1", "base_url": loopback.url + path}
         made.append(create_provider(provider_name, **{**defaults, **options}))
         return made[-1]
 

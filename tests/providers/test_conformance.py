@@ -1,7 +1,7 @@
-"""Every provider of the catalog does what every provider has to do, streamed and whole.
+"""Every provider in the catalog keeps the same promises, streamed and whole.
 
-All behaviours are checked once for each wire format and transport; for the others, those that depend on the provider.
-What does not apply to a provider, or to one way of asking it, is listed here with the reason.
+All checks run once for each wire format and transport. For the other providers, only the checks that depend on the
+provider run. Checks that do not apply to a provider, or to whole answers, are listed here with the reason.
 """
 
 import asyncio
@@ -16,17 +16,17 @@ from support.conformance_histories import build_histories
 from nbagent.providers.catalog import CATALOG
 from nbagent.providers.http import retry
 
-#: No case takes this long, however busy the machine is: one that does hangs.
+#: No case takes this long, however busy the machine is, unless it hangs.
 TIMEOUT_S = 300
 CASES = catalog_cases()
 NAMES = {case.name for case in CASES}
 
 _SILENT = "never shows its thinking"
 _WHOLE = "has no pieces"
-_ALIKE = "what is sent is the same as with a stream"
-#: One way to each wire format by each transport.
+_ALIKE = "the request is the same as with a stream"
+#: One case for each wire format and transport.
 FULL = {"openai chat", "openai responses", "claude", "gemini", "open_source vllm"}
-#: What the format and the transport do alike for all their providers.
+#: Behaviours that format and transport share for all their providers.
 OF_THE_FORMAT = {
     "check_text_in_pieces",
     "check_empty_answer",
@@ -43,10 +43,10 @@ OF_THE_FORMAT = {
     "check_lasting_trouble_is_an_error",
     "check_cancelling",
 }
-#: What is checked whole for the other providers.
+#: Behaviours that are also checked with whole answers for the other providers.
 WHOLE = {"check_thinking_goes_back", "check_parallel_tool_calls", "check_usage"}
 
-#: Case -> behaviour -> why it is not run.
+#: Case -> behaviour -> the reason why it is not checked.
 NOT_FOR = {
     "openai chat": {"check_thinking_is_shown": _SILENT},
     "local": {
@@ -73,7 +73,7 @@ NOT_WHOLE = {
 
 
 def runs():
-    """All behaviours for all cases, except those that the tables leave out."""
+    """All behaviours for all cases, except those that the tables exclude."""
     for case in CASES:
         for check in CHECKS:
             name = check.__name__
@@ -103,7 +103,7 @@ def _short_waits(monkeypatch):
 
 @pytest.fixture(scope="module")
 def histories():
-    """Conversations with all providers, made outside the time limit of the case that is first to need them."""
+    """Conversations with all providers, created outside the time limit of the first case that needs them."""
     with asyncio.Runner() as runner:
         runner.run(build_histories())
 
@@ -125,11 +125,11 @@ async def test_conformance(case, check, needed):
     task.result()
 
 
-def test_every_row_is_there():
+def test_every_provider_has_a_case():
     assert {name.split()[0] for name in NAMES} == {name for name, provider in CATALOG.items() if provider.format}
 
 
-def test_what_is_left_out_exists():
+def test_omitted_checks_exist():
     known = {check.__name__ for check in CHECKS}
     assert NOT_FOR.keys() <= NAMES
     assert {name for left_out in (OF_THE_FORMAT, WHOLE, NOT_WHOLE, *NOT_FOR.values()) for name in left_out} <= known

@@ -1,4 +1,4 @@
-"""Where keys are found, in which order, and where they don't get."""
+"""Where keys are found, in which order, and where they never appear."""
 
 import os
 import pickle
@@ -22,7 +22,7 @@ HI = [LLMMessage("user", "Hi")]
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A working directory whose parent is the project; no key of the machine's."""
+    """A working directory below a project's, without the machine's own keys."""
     for row in CATALOG.values():
         for name in (*row.key_vars, *row.base_url_vars, *row.region_vars):
             monkeypatch.delenv(name, raising=False)
@@ -38,7 +38,7 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def colab(monkeypatch):
-    """What Colab's kernel brings: a module that asks the browser."""
+    """Colab's module that asks the browser for secrets."""
 
     class NotebookAccessError(Exception):
         pass
@@ -96,7 +96,7 @@ def test_a_file_is_read_again_when_it_changes_and_the_nearest_one_counts(folder)
     assert found() is None
 
 
-def test_the_provider_of_a_key_in_a_file_is_the_default_and_its_address_is_not_taken(folder, monkeypatch):
+def test_a_key_in_a_file_sets_the_default_provider_but_an_address_is_ignored(folder, monkeypatch):
     assert resolve(None).provider_name == "local"
     (folder / ".env").write_text(f"{NAME}=sk-12345678\nDEEPSEEK_BASE_URL=http://evil.example\nNBAGENT_MODEL=ollama\n")
     provider = resolve(None)
@@ -119,7 +119,7 @@ def test_found_keys_stay_out_of_the_environment_and_of_reprs(folder, colab):
     assert "from-colab" not in everything
 
 
-def test_colab_is_asked_once_for_what_it_has_and_not_at_once_again_for_what_it_has_not(folder, colab):
+def test_colab_is_asked_once_for_found_keys_and_later_again_for_missing_ones(folder, colab):
     assert [found(), found(), found("OPENAI_API_KEY"), found("OPENAI_API_KEY")] == ["from-colab"] * 2 + [None] * 2
     assert colab.asked == [NAME, "OPENAI_API_KEY"]
 
@@ -155,16 +155,14 @@ _BOTH = "ZHIPUAI_API_KEY=china ZAI_API_KEY=zai"
         ("minimax", "MINIMAX_API_KEY=k MINIMAX_REGION=china MINIMAX_BASE_URL=http://own", {}, "http://own", "k"),
     ],
 )
-def test_a_key_goes_to_the_region_that_it_is_from(
-    folder, monkeypatch, provider_name, environment, options, address, key
-):
+def test_a_key_goes_to_its_own_region(folder, monkeypatch, provider_name, environment, options, address, key):
     for variable in environment.split():
         monkeypatch.setenv(*variable.split("="))
     provider = create_provider(provider_name, **options)
     assert (provider.base_url, [*provider.secrets, None][0]) == (address, key)
 
 
-async def test_a_region_that_refuses_the_key_is_named_and_so_is_the_other(folder, monkeypatch):
+async def test_the_error_names_the_region_that_refused_the_key_and_the_other_one(folder, monkeypatch):
     async with Loopback() as china, Loopback() as international:
         china.answers = [Answer(b'{"error": {"code": "401", "message": "token expired or incorrect"}}', 401)]
         international.answers = [Answer(sse(said("Hi")))]

@@ -1,4 +1,4 @@
-"""`Agent()` without a key: which server of this machine it chooses, what it says of it, and what it leaves alone."""
+"""`Agent()` without a key: which server on this machine it chooses, how it reports it, and what it ignores."""
 
 import json
 import os
@@ -16,7 +16,6 @@ from nbagent import Agent, Limits, replay
 from nbagent.providers import local_servers, resolve
 from nbagent.providers.catalog import CATALOG
 
-#: Of each server: what it answers with a model that can call tools, and with one that can't.
 OLLAMA = {
     "/api/version": {"version": "0.40.0"},
     "/api/tags": {
@@ -28,6 +27,7 @@ STUDIO = [{"id": "a", "type": "embeddings"}, {"id": "b", "capabilities": ["tool_
 STUDIO += [{"id": "qwen3-4b", "capabilities": ["tool_use"], "state": "loaded"}]
 STUDIO_SIZES = {"models": [{"key": "a", "size_bytes": 1}, {"key": "qwen3-4b", "size_bytes": 8}]}
 MINE = {"model_alias": "mine", "chat_template": "{% if tools %}{{ tools }}{% endif %}"}
+#: Each server's responses with a model that can call tools, its responses without one, and the model's name.
 KINDS = {
     "Ollama": (OLLAMA, {**OLLAMA, "/api/show": lambda asked: {"capabilities": ["completion"]}}, "qwen3:4b"),
     "LM Studio": (
@@ -43,12 +43,12 @@ KINDS = {
 }
 
 
-#: The bytes of their models, as far as they say.
+#: The sizes of their models, as far as they are reported.
 SIZES = {"Ollama": {"a": None, "qwen3:4b": 7}, "LM Studio": {"b": None, "qwen3-4b": 8}, "llama.cpp": {"mine": 9}}
 
 
 class Server(Loopback):
-    """Answers what is in `data`, by path, and says "Hi" to questions. Other paths are not found, as at anybody's."""
+    """Responds with `data` by path, and answers prompts with "Hi". Other paths are not found."""
 
     data: dict
 
@@ -64,7 +64,7 @@ class Server(Loopback):
 
 @pytest.fixture
 def machine(monkeypatch):
-    """Starts servers by their titles; no other one of this machine is looked for, and no key is there."""
+    """Starts servers by title. No other server on this machine is looked for, and there are no keys."""
     for name in (
         "NBAGENT_MODEL",
         "OLLAMA_HOST",
@@ -101,7 +101,7 @@ def test_a_server_with_a_model_that_can_call_tools_is_chosen(machine, kind):
     assert [each.problem for each in local_servers.local_servers()] == ["it has no model that can call tools"]
 
 
-def test_what_answers_late_or_in_another_way_is_left_alone(machine, monkeypatch):
+def test_late_and_unknown_servers_are_ignored(machine, monkeypatch):
     for answer in ({"models": ["nothing", "of its kind"]}, Answer(b"<html>"), None):
         machine(Ollama=OLLAMA | {"/api/tags": answer})
         assert resolve(None).provider_name == "local"
@@ -110,7 +110,9 @@ def test_what_answers_late_or_in_another_way_is_left_alone(machine, monkeypatch)
     assert local_servers.local_servers() == [], "though they never end"
 
 
-def test_nothing_is_asked_where_a_model_is_named_or_a_recording_answers_or_elsewhere(machine, monkeypatch, tmp_path):
+def test_servers_are_not_queried_if_a_model_is_named_or_a_recording_answers_or_elsewhere(
+    machine, monkeypatch, tmp_path
+):
     [server] = machine(Ollama=OLLAMA)
     (tmp_path / "run.jsonl").touch()
     with replay(tmp_path / "run.jsonl", "none"):
@@ -123,7 +125,7 @@ def test_nothing_is_asked_where_a_model_is_named_or_a_recording_answers_or_elsew
     assert server.requests == []
 
 
-def test_ollama_s_own_variable_says_where_it_is_if_that_is_this_machine(machine, monkeypatch):
+def test_ollamas_own_variable_sets_its_address_on_this_machine(machine, monkeypatch):
     rows = local_servers.SERVERS[:1]
     [server] = machine(Ollama=OLLAMA)
     monkeypatch.setattr(local_servers, "SERVERS", rows)
@@ -135,7 +137,7 @@ def test_ollama_s_own_variable_says_where_it_is_if_that_is_this_machine(machine,
     assert resolve(None).provider_name == "local"
 
 
-async def test_the_event_loop_goes_on_while_servers_are_looked_for(machine, monkeypatch):
+async def test_the_event_loop_runs_during_the_search(machine, monkeypatch):
     title, provider, _, model_of = local_servers.SERVERS[0]
     machine()
     async with Server() as server:  # it answers on this event loop
@@ -145,7 +147,7 @@ async def test_the_event_loop_goes_on_while_servers_are_looked_for(machine, monk
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not say who listens at a port")
-def test_another_user_s_server_is_not_chosen(machine, monkeypatch):
+def test_another_users_server_is_not_chosen(machine, monkeypatch):
     machine(Ollama=OLLAMA)
     monkeypatch.setattr(local_servers, "FIRST_USER", 0)  # the tests may run as root
     monkeypatch.setattr(os, "getuid", lambda: 12345)
@@ -153,7 +155,7 @@ def test_another_user_s_server_is_not_chosen(machine, monkeypatch):
 
 
 @pytest.mark.kernel
-def test_a_notebook_says_once_where_the_model_was_found(machine, tmp_path):
+def test_a_notebook_reports_once_where_the_model_was_found(machine, tmp_path):
     [server] = machine(Ollama=OLLAMA)
     with Kernel(tmp_path, {**{name: "" for name in os.environ if name.endswith("_API_KEY")}, "NBAGENT_MODEL": "",
                            "OLLAMA_BASE_URL": f"{server.url}/v1"}) as kernel:  # fmt: skip
@@ -165,33 +167,36 @@ def test_a_notebook_says_once_where_the_model_was_found(machine, tmp_path):
 
 
 def doctor(tmp_path, **variables):
-    """What `nbagent doctor` prints, by label, in a process with these variables only."""
+    """The output of `nbagent doctor` by label, in a process with only these variables."""
     paths = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "NBAGENT_CACHE": str(tmp_path)}
     command = [sys.executable, "-m", "nbagent.cli", "doctor"]
-    told = subprocess.run(command, env=paths | variables, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert (told.stderr, told.stdout.count("\n") < 24) == ("", True), "one screen"
-    assert "sk-secret" not in told.stdout
-    return dict(line.split(maxsplit=1) for line in told.stdout.splitlines())
+    report = subprocess.run(command, env=paths | variables, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert (report.stderr, report.stdout.count("\n") < 24) == ("", True), "one screen"
+    assert "sk-secret" not in report.stdout
+    return dict(line.split(maxsplit=1) for line in report.stdout.splitlines())
 
 
-def test_the_doctor_says_what_is_here_and_what_an_agent_would_ask(machine, tmp_path):
+def test_the_doctor_reports_what_is_here_and_which_model_an_agent_would_use(machine, tmp_path):
     [server] = machine(Ollama=OLLAMA)
     address = f"{server.url}/v1"
-    told = doctor(tmp_path, OLLAMA_BASE_URL=address.replace("//", "//ada:sk-secret@"))
-    assert told["python"] == f"{platform.python_version()}, {sys.executable}"
-    assert re.match(r"ipykernel \d.*, jupyterlab \d", told["kernel"])
-    assert {"local", "mcp"} <= set(re.split(", |;", told["extras"]))
-    assert ("dev" in told["extras"], told["keys"]) == (False, "none")
-    assert told["servers"].startswith(f"Ollama at {address}: qwen3:4b")
-    assert told["models"] == "SmolLM2-135M-Instruct (not fetched: run `nbagent pull`)"
-    assert told["Agent()"] == f"uses ollama:qwen3:4b (found at {address}, no key needed)"
-    told = doctor(tmp_path, OLLAMA_BASE_URL="http://127.0.0.1:9/v1")
+    report = doctor(tmp_path, OLLAMA_BASE_URL=address.replace("//", "//ada:sk-secret@"))
+    assert report["python"] == f"{platform.python_version()}, {sys.executable}"
+    assert re.match(r"ipykernel \d.*, jupyterlab \d", report["kernel"])
+    assert {"local", "mcp"} <= set(re.split(", |;", report["extras"]))
+    assert ("dev" in report["extras"], report["keys"]) == (False, "none")
+    assert report["servers"].startswith(f"Ollama at {address}: qwen3:4b")
+    assert report["models"] == "SmolLM2-135M-Instruct (not fetched: run `nbagent pull`)"
+    assert report["Agent()"] == f"uses ollama:qwen3:4b (found at {address}, no key needed)"
+    report = doctor(tmp_path, OLLAMA_BASE_URL="http://127.0.0.1:9/v1")
     nothing = "no Ollama, LM Studio, llama.cpp", "uses local:SmolLM2-135M-Instruct (embedded model, no key needed)"
-    assert (told["servers"], told["Agent()"]) == nothing or re.match("LM Studio|llama.cpp", told["servers"])
+    assert (report["servers"], report["Agent()"]) == nothing or re.match("LM Studio|llama.cpp", report["servers"])
     assert "expected the address of a server" in doctor(tmp_path, OLLAMA_BASE_URL="http://[::1")["Agent()"]
     assert doctor(tmp_path, NBAGENT_MODEL="local")["Agent()"] == "uses local:SmolLM2-135M-Instruct (NBAGENT_MODEL)"
-    told = doctor(tmp_path, OLLAMA_BASE_URL=address, ANTHROPIC_API_KEY="sk-secret")
-    assert (told["keys"], told["Agent()"]) == ("ANTHROPIC_API_KEY", "uses claude:claude-sonnet-5 (ANTHROPIC_API_KEY)")
+    report = doctor(tmp_path, OLLAMA_BASE_URL=address, ANTHROPIC_API_KEY="sk-secret")
+    assert (report["keys"], report["Agent()"]) == (
+        "ANTHROPIC_API_KEY",
+        "uses claude:claude-sonnet-5 (ANTHROPIC_API_KEY)",
+    )
     assert "there is no API key" in doctor(tmp_path, NBAGENT_MODEL="openai")["Agent()"]
     (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules['xllamacpp'] = None")
     assert "needs this first" in doctor(tmp_path, PYTHONPATH=str(tmp_path), NBAGENT_MODEL="local")["Agent()"]

@@ -1,4 +1,4 @@
-"""`create_provider`, `register_provider`, `resolve`, and what providers keep to themselves."""
+"""`create_provider`, `register_provider`, `resolve`, and what providers keep secret."""
 
 import pickle
 import re
@@ -33,7 +33,7 @@ class Echo(LLMProvider):
         return LLMResponse(messages[-1].content)
 
 
-def test_names_make_providers_with_a_default_model_and_address():
+def test_named_providers_have_a_default_model_and_address():
     for name in CATALOG.keys() - {"local", "scripted", "replay"}:
         provider = create_provider(name)
         assert provider.provider_name == name
@@ -53,7 +53,7 @@ def test_names_make_providers_with_a_default_model_and_address():
         ("vertex:gemini-3.7-flash", "write 'gemini:gemini-3.7-flash'"),
     ],
 )
-def test_an_unknown_name_is_answered_with_the_way(name, says):
+def test_the_error_for_an_unknown_name_has_a_remedy(name, says):
     with pytest.raises(ConfigurationError, match=says):
         create_provider(name)
 
@@ -78,7 +78,7 @@ def test_providers_of_installed_packages(tmp_path, monkeypatch):
     assert "theirs" in provider_names()
 
 
-def test_resolve_takes_what_a_user_has():
+def test_resolve_accepts_any_user_input():
     echo = Echo()
     assert resolve(echo) is echo
     assert resolve("deepseek:deepseek-v4-pro").model_name == "deepseek-v4-pro"
@@ -114,13 +114,13 @@ def test_addresses(monkeypatch):
 @pytest.mark.parametrize(
     ("provider", "key"), [("openai", f"{SECRET}\nX: y"), ("claude", f"{SECRET} x"), ("open_source", f"{SECRET}é")]
 )
-async def test_keys_that_no_header_can_hold_are_an_error_without_them(connect, provider, key):
+async def test_keys_that_fit_no_header_are_an_error_that_hides_them(connect, provider, key):
     with pytest.raises(AuthenticationError, match="contains whitespace or non-ASCII") as caught:
         await connect(provider, api_key=key).chat(HI)
     assert SECRET not in f"{caught.value!r} {vars(caught.value)}"
 
 
-def test_the_factory_is_light():
+def test_the_factory_imports_little():
     code = (
         "import sys, nbagent.providers as p; p.provider_names;"
         "print([m for m in ('httpx', 'pydantic', 'openai', 'anthropic', 'asyncio') if m in sys.modules])"
@@ -144,19 +144,19 @@ def test_the_factory_is_light():
         ("headers", {"X-Key": "sk-12345678\n"}, "headers['X-Key']: expected one line"),
     ],
 )
-def test_settings_of_a_wrong_kind(setting, value, says):
+def test_settings_of_the_wrong_type(setting, value, says):
     with pytest.raises(ConfigurationError, match=re.escape(says)) as caught:
         create_provider("openai", **{"api_key": "k", setting: value})
     assert "12345678" not in str(caught.value)
 
 
-async def test_options_that_are_no_data():
+async def test_options_that_are_not_json():
     agent = Agent(create_provider("claude", api_key="k", model="m1", base_url="http://127.0.0.1:9"))
     with pytest.raises(ConfigurationError, match=r"stop: .*JSON.* set \{'.'\}"):
         await agent.chat("hi", stop={"."})
 
 
-def test_a_configuration_without_a_provider_goes_to_the_provider_of_its_model():
+def test_a_configuration_without_a_provider_uses_the_provider_of_its_model():
     providers = {
         "gpt-4o": "openai",
         "o3-mini": "openai",

@@ -1,4 +1,4 @@
-"""The conformance kit: what a user may rely on with every provider, one function for each behaviour.
+"""The conformance kit: what a user can rely on with every provider, one function for each behaviour.
 
 Each `check_…` takes a `Case` (see `conformance_case`), raises `AssertionError` where the provider does something else,
 and says in its docstring what is promised. `test_conformance` runs all of them for every provider of the catalog.
@@ -30,7 +30,7 @@ PNG = {"type": "image", "media_type": "image/png", "data": "aWNvbg=="}
 
 
 async def check_text_in_pieces(case: Case) -> None:
-    """Pieces of text are joined as they came, spaces, line ends and all scripts kept, and shown one by one."""
+    """Pieces of text are shown one by one and joined unchanged, with spaces, line ends and all scripts."""
     async with case.talk(reply(said(*PIECES))) as talk:
         answer = await talk.ask()
     assert answer.content == talk.text == WHOLE
@@ -44,7 +44,7 @@ async def check_empty_answer(case: Case) -> None:
 
 
 async def check_line_ends_comments_and_new_events(case: Case) -> None:
-    """Lines may end in CR, the space after a field's name may lack; comments, pings and new events are ignored."""
+    """Lines may end with CR or lack the space after a field's name. Comments, pings and new events are ignored."""
     for newline in ("\n", "\r\n", "\r"):
         async with case.talk(reply(said(*PIECES), newline=newline, noise=True, step=7)) as talk:
             answer = await talk.ask()
@@ -53,7 +53,7 @@ async def check_line_ends_comments_and_new_events(case: Case) -> None:
 
 
 async def check_thinking_is_shown(case: Case) -> None:
-    """Thinking is shown as it comes, apart from the text, and kept in the answer's metadata."""
+    """Thinking is shown as it arrives, apart from the text, and kept in the answer's metadata."""
     async with case.talk(reply(thought("Hm, ", "東京?"), "Yes.")) as talk:
         answer = await talk.ask()
     assert talk.thinking == answer.metadata["thinking"] == "Hm, 東京?"
@@ -61,7 +61,7 @@ async def check_thinking_is_shown(case: Case) -> None:
 
 
 async def check_thinking_goes_back(case: Case) -> None:
-    """The same provider gets its thinking back unmodified and in its place, if it wants it; otherwise it gets none."""
+    """Thinking goes back to the same provider, unmodified and in its place, if the provider wants it."""
     closing = reply(thought("Enough.", signature="Y2xvc2luZw=="), "Nothing there.")
     async with case.talk(RICH, closing, reply("Bye.")) as talk:
         first, second = await talk.call_tools()
@@ -76,7 +76,7 @@ async def check_thinking_goes_back(case: Case) -> None:
 
 
 async def check_one_tool_call(case: Case) -> None:
-    """A call has its name, its arguments as a dict, an id; its result is taken; tools with any schema are accepted."""
+    """A call has a name, an id and its arguments as a dict. Its result is accepted, as are tools with any schema."""
     async with case.talk(reply(FINDING), reply("Nothing there.")) as talk:
         first, second = await talk.call_tools()
     (made,) = first.function_calls
@@ -85,7 +85,7 @@ async def check_one_tool_call(case: Case) -> None:
 
 
 async def check_parallel_tool_calls(case: Case) -> None:
-    """Several calls of one answer stay apart and in order, arguments and ids; all their results go back."""
+    """Several calls in one answer stay separate and in order, with arguments and ids. All results go back."""
     async with case.talk(RICH, reply("Nothing there.")) as talk:
         first, second = await talk.call_tools()
     calls = first.function_calls
@@ -99,7 +99,7 @@ _SCHEMAS = ("parameters", "parametersJsonSchema", "input_schema")
 
 
 async def check_odd_tools(case: Case) -> None:
-    """No tool stops a question, whatever its schema and names are. Calls have the names that the tools have."""
+    """No tool makes a prompt fail, whatever its schema and names. Calls have the tools' original names."""
 
     def answer(asked: Asked) -> Reply:
         (tools,) = [tool.get("functionDeclarations", asked.body["tools"]) for tool in asked.body["tools"][:1]]
@@ -117,7 +117,7 @@ async def check_odd_tools(case: Case) -> None:
 
 
 async def check_arguments_in_pieces(case: Case) -> None:
-    """The pieces of arguments that were shown, each under its index, add up to the arguments of the calls."""
+    """The pieces of arguments that were shown, by index, add up to the arguments of the calls."""
     async with case.talk(reply(FINDING, SECOND)) as talk:
         await talk.ask("Look", TOOLS)
     shown = [json.loads(text) for _, text in sorted(talk.arguments.items())]
@@ -125,14 +125,14 @@ async def check_arguments_in_pieces(case: Case) -> None:
 
 
 async def check_empty_arguments(case: Case) -> None:
-    """A tool without parameters may be called without arguments: that means `{}`, and goes back so."""
+    """A tool without parameters may be called without arguments, which means `{}` and goes back as that."""
     async with case.talk(reply(LOOKING), reply("Noon.")) as talk:
         first, _ = await talk.call_tools()
     assert [(c.name, c.arguments, c.raw) for c in first.function_calls] == [("now", {}, None)]
 
 
 async def check_ids_are_made_unique(case: Case) -> None:
-    """Calls that come without an id, or with the same one, also in different turns, are told apart."""
+    """Calls without an id, or with the same id, are kept apart, even in different turns."""
     nameless = [call("find", f'{{"path": "/{n}"}}', id="") for n in range(2)]
     twins = [call("find", f'{{"path": "/{n}"}}', id="call_0") for n in range(2, 4)]
     again = call("find", '{"path": "/4"}', id="call_0")
@@ -150,7 +150,7 @@ async def check_ids_are_made_unique(case: Case) -> None:
 
 
 async def check_cut_arguments_do_not_run(case: Case) -> None:
-    """A call that the token limit cut never runs as if it had no arguments; the model is told."""
+    """A call cut off by the token limit never runs as if it had no arguments, and the model learns why."""
 
     def now() -> str:
         raise AssertionError("it runs")
@@ -163,7 +163,7 @@ async def check_cut_arguments_do_not_run(case: Case) -> None:
 
 
 async def check_arguments_that_are_no_json(case: Case) -> None:
-    """Arguments with numbers that JSON lacks don't run, and the conversation goes on without them."""
+    """Calls with numbers that JSON lacks don't run, and the conversation continues without them."""
 
     def find(path: float) -> str:
         raise AssertionError("it runs")
@@ -176,7 +176,7 @@ async def check_arguments_that_are_no_json(case: Case) -> None:
 
 
 async def check_usage(case: Case) -> None:
-    """Input counts include cached tokens, output counts reasoning; counts that come again replace earlier ones."""
+    """Input includes cached tokens, output includes reasoning, and later counts replace earlier ones."""
     written = 3 if case.dialect.counts_written else 0
     async with case.talk(reply("Yes.", counts=Counts(120, 50, 100, written, 30))) as talk:
         answer = await talk.ask()
@@ -185,7 +185,7 @@ async def check_usage(case: Case) -> None:
 
 
 async def check_finish_reasons(case: Case) -> None:
-    """`finish_reason` is the provider's own word in neutral terms, None for a new word; the word itself is kept."""
+    """`finish_reason` translates the provider's own word, which is kept; None for a new word."""
     words, new = case.dialect.words, case.dialect.new_word
     called = "tool_calls" if "tool_calls" in words else "stop"
     answers = [(reply("Yes.", finish=reason), reason, word) for reason, word in words.items() if reason != "tool_calls"]
@@ -203,7 +203,7 @@ async def check_system_prompt(case: Case) -> None:
 
 
 async def check_images(case: Case) -> None:
-    """Images in messages and tool results reach the model; a text-only model refuses a question with one."""
+    """Images in messages and tool results reach the model. A text-only model refuses a prompt with one."""
     shown = [LLMMessage("user", [{"type": "text", "text": "See:"}, PNG])]
     async with case.talk(reply(FINDING), reply("A plot."), reply("An icon.")) as talk:
         first = await talk.ask("Look", TOOLS)
@@ -219,7 +219,7 @@ async def check_images(case: Case) -> None:
 
 
 async def check_temperature(case: Case) -> None:
-    """`temperature` is sent if the model takes one, raised to the provider's minimum, and left out if it is refused."""
+    """`temperature` is sent if the model accepts one, raised to the provider's minimum, and omitted if refused."""
     async with case.talk(reply("Yes.")) as talk:
         await talk.ask(temperature=1.0)
         assert talk.asked.temperature == (1.0 if case.dialect.takes_temperature else None)
@@ -248,14 +248,14 @@ async def check_further_fields(case: Case) -> None:
 
 
 async def check_unknown_model(case: Case) -> None:
-    """A model that came out after this package works: its name goes to the provider as given."""
+    """A model newer than this package works: its name is sent unchanged."""
     async with case.talk(RICH, reply("Nothing there."), model="some-model-of-2031") as talk:
         await talk.call_tools(max_tokens=50)
         assert talk.asked.model == talk.provider.model_name == "some-model-of-2031"
 
 
 async def check_prefix_is_stable(case: Case) -> None:
-    """Each request begins, byte for byte, with the one before it, since the providers' caches depend on that."""
+    """Each request starts byte for byte with the previous one, on which the providers' caches depend."""
     async with case.talk(RICH, reply("Nothing."), reply("You are welcome."), reply("Bye.")) as talk:
         history = [LLMMessage("system", "Be brief."), user("Look")]
         for following in ("", "Thanks", "Bye"):

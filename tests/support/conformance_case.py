@@ -1,11 +1,11 @@
-"""What the conformance kit runs on: a provider, its provider's dialect, and conversations between the two.
+"""Cases for the conformance kit: a provider, its server's dialect, and conversations between the two.
 
-To check a provider of your own, say how it is made and what its server speaks:
+To check your own provider, pass a function that creates it and its server's dialect:
 
     case = Case("mine", ChatDialect(), lambda url, **options: MyProvider(base_url=url, **options))
     asyncio.run(check_one_tool_call(case))
 
-A format of your own is a subclass of `dialects.base.Dialect`.
+Your own format is a subclass of `dialects.base.Dialect`.
 """
 
 from __future__ import annotations
@@ -91,14 +91,14 @@ class Talk:
     async def ask(
         self, messages: str | Sequence[LLMMessage] = "Hi", functions: Any = None, **options: Any
     ) -> LLMResponse:
-        """The answer; what was streamed before it is in `items`."""
+        """The answer. `items` has what was streamed before it."""
         conversation = [user(messages)] if isinstance(messages, str) else messages
         async with aclosing(streamed(self.provider, conversation, functions, **options)) as stream:
             self.items = [item async for item in stream]
         return self.items[-1]
 
     async def call_tools(self, **options: Any) -> tuple[LLMResponse, LLMResponse]:
-        """An answer with calls, and the one to their results."""
+        """An answer with calls, and the answer to their results."""
         first = await self.ask("Look", TOOLS, **options)
         return first, await self.ask([user("Look"), answered(first), *results(first)], TOOLS, **options)
 
@@ -120,7 +120,7 @@ class Talk:
 
     @property
     def arguments(self) -> dict[int, str]:
-        """Arguments as they were shown, by the call's index among those of the answer."""
+        """The arguments that were shown, by the call's index in the answer."""
         pieces: defaultdict[int, str] = defaultdict(str)
         for item in self.items:
             if isinstance(item, ToolCallDelta):
@@ -132,16 +132,16 @@ class Talk:
         return [item for item in self.items if isinstance(item, Retry)]
 
     def _shown(self, kind: type[Event]) -> str:
-        """What counts of the shown pieces: a retry takes back what came before it."""
+        """The pieces that count: a retry withdraws the earlier ones."""
         last = self.items[self.items.index(self.retries[-1]) :] if self.retries else self.items
         return "".join(item.content for item in last if isinstance(item, kind))
 
 
 @dataclass(frozen=True)
 class Case:
-    """A provider to check: how it is made, and its provider's dialect.
+    """A provider to check, and its server's dialect.
 
-    `connect(url, **options)` makes it; options are those of every provider (`api_key`, `model`, `streaming`, …).
+    `connect(url, **options)` creates it, with the options of every provider (`api_key`, `model`, `streaming`, …).
     """
 
     name: str
@@ -157,7 +157,7 @@ class Case:
 
     @asynccontextmanager
     async def talk_by(self, script: Script, **options: Any) -> AsyncIterator[Talk]:
-        """The same, with a script that may be a function of the request."""
+        """As `serve`, with a script that may be a function of the request."""
         async with ProviderServer(self.dialect, script) as server:
             provider = self.connect(server.base_url, **{"api_key": KEY, "streaming": self.streaming, **options})
             try:
@@ -168,7 +168,7 @@ class Case:
 
 
 def catalog_cases() -> list[Case]:
-    """One for each provider of the catalog that is asked over HTTP, and one for each of several ways to reach it."""
+    """A case for each provider in the catalog that uses HTTP, and for each of several ways to reach it."""
     asked = [provider for provider in CATALOG if CATALOG[provider].format]
     ways = [[name for name in DIALECTS if name.split()[0] == provider] or [provider] for provider in asked]
     cases = [_case(name) for names in ways for name in names]

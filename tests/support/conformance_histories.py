@@ -1,4 +1,4 @@
-"""The conformance kit, part two: what conversations a provider takes, wherever they come from. See `conformance`."""
+"""The conformance kit, part two: which conversations a provider accepts, wherever they come from. See `conformance`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from support.dialects.script import call, reply, said, thought
 
 
 async def check_history_of_every_other_provider(case: Case) -> None:
-    """A conversation may go on with another provider: calls and results are kept, foreign thinking is left out."""
+    """A conversation can continue with another provider: calls and results are kept, foreign thinking is omitted."""
     turn = replace(RICH, parts=(RICH.parts[0], said("My turn."), call("find", '{"path": "/mine"}', id="call_mine")))
     async with case.talk(turn, reply(thought("Over.", signature="b3Zlcg=="), "Done."), reply("Bye.")) as talk:
         for provider, history in (await histories(case)).items():
@@ -37,13 +37,13 @@ _HISTORIES: dict[str, list[LLMMessage]] = {}
 
 
 async def build_histories() -> None:
-    """A conversation with every provider of the catalog, once for all cases. It takes seconds."""
+    """A conversation with every provider in the catalog, created once for all cases. It takes seconds."""
     if not _HISTORIES:
         _HISTORIES.update({other.name: await _history(other) for other in catalog_cases() if other.streaming})
 
 
 async def histories(case: Case) -> dict[str, list[LLMMessage]]:
-    """A conversation with every provider of the catalog except the case's own."""
+    """A conversation with every provider in the catalog except the case's own."""
     await build_histories()
     own = case.name.split()[0]
     same = {other.name for other in catalog_cases() if type(other.dialect) is type(case.dialect)}
@@ -70,7 +70,7 @@ async def _history(case: Case) -> list[LLMMessage]:
 
 
 async def check_odd_histories(case: Case) -> None:
-    """Odd conversations of users and other tools are repaired: empty turns, two questions, orphans, no question."""
+    """Odd conversations from users and other tools are repaired: empty turns, two prompts, orphans, no prompt."""
     made = {"id": "x.1", "function": {"name": "find it", "arguments": "{cut"}}
     asked = LLMMessage.from_dict({"role": "assistant", "content": None, "tool_calls": [made]})
     orphan = LLMMessage("tool", "", tool_call_id="nobody")

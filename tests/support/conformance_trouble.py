@@ -16,12 +16,12 @@ SHORT_WAIT = (("retry-after-ms", "20"), ("retry-after", "2"))
 
 
 async def check_error_inside_an_answer(case: Case) -> None:
-    """An error in the middle of an answer is tried again, and nothing is shown or called twice."""
+    """An error in the middle of an answer is retried, and nothing is shown or called twice."""
     await _mends(case, replace(RICH, fault="error"))
 
 
 async def check_answer_that_breaks_off(case: Case) -> None:
-    """An answer without its terminal marker is tried again, and nothing is shown or called twice."""
+    """An answer without its terminal marker is retried, and nothing is shown or called twice."""
     await _mends(case, replace(RICH, fault="end"))
 
 
@@ -55,7 +55,7 @@ async def check_lasting_trouble_is_an_error(case: Case) -> None:
 
 
 async def check_retry_after(case: Case) -> None:
-    """A busy provider is asked again when it said so; a failing one is asked again soon."""
+    """A request is sent again when a busy provider says so, and soon after a failure."""
     async with case.talk(Failure("rate_limit", SHORT_WAIT), Failure("overloaded"), reply("Now.")) as talk:
         assert (await talk.ask()).content == talk.text == "Now."
     assert talk.retries[0].metadata["wait_s"] == 0.02

@@ -1,4 +1,4 @@
-"""What the decoding tests share: a response whose body comes in given pieces, and a codec run over it."""
+"""For decoding tests: a response whose body arrives in given pieces, and a codec that decodes it."""
 
 from collections.abc import Iterable
 from pathlib import Path

@@ -34,7 +34,7 @@ def _checking(kind):
 checked_completion = _checking(ChatCompletion)
 checked_chunk = _checking(ChatCompletionChunk)
 checked_response = _checking(Response)
-#: Of a streamed response.
+#: Fields of a streamed response.
 checked_event = _checking(ResponseStreamEvent)
 
 

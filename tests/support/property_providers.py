@@ -29,7 +29,7 @@ from support.dialects.script import Call, Counts, Failure, Reply, call, reply, s
 from support.dialects.server import KEY, ProviderServer
 from support.loopback import Answer, Request
 
-#: They stand for another server, or are the same provider once more.
+#: Stand-ins for other servers, and duplicates of other rows.
 _LEFT_OUT = ("local", "open_source llama.cpp", "open_source tags")
 #: Each way to each provider.
 CASES = {
@@ -45,7 +45,7 @@ _SHORT_WAIT = (("retry-after-ms", "1"),)
 
 @dataclass(frozen=True)
 class Wish:
-    """A call that the model is to make. `id`: "own", or what careless servers do: "same", "none", "odd"."""
+    """A call for the model to make. `id`: "own", or as from careless servers: "same", "none", "odd"."""
 
     name: str
     arguments: str = "{}"
@@ -54,7 +54,7 @@ class Wish:
 
 @dataclass(frozen=True)
 class Step:
-    """One answer, in no provider's words.
+    """One answer, in no provider's format.
 
     `trouble`: "error" or "end" breaks it off, "stall" leaves it waiting; "overloaded", "rate_limit" and "context" are
     HTTP errors. `cut`: the limit of tokens ends it, in the middle of its last call.
@@ -101,7 +101,7 @@ class Providers:
         return case.connect(url, api_key=KEY, streaming=case.streaming, **options)
 
     def start_anew(self) -> None:
-        """Forget what was said: another conversation begins."""
+        """Start another conversation."""
         self.first = self.asked
         servers = self.servers.values()
         kept = [each for server in servers for each in (server.issued, server.requests, server.refusals, server.asked)]
@@ -115,7 +115,7 @@ class Providers:
         return number, f"Question {number}."
 
     def forget_interrupted(self) -> None:
-        """Answers that were not read to their end need not come back as they were given."""
+        """Answers that were not read to their end need not come back unchanged."""
         texts = {m.text for m in self.history() if m.interrupted and m.text.endswith(".")}
         for server in self.servers.values() if texts else ():
             server.issued[:] = [item for item in server.issued if not any(text in repr(item) for text in texts)]
@@ -125,7 +125,7 @@ class Providers:
         return {name: server.refusals for name, server in self.servers.items() if server.refusals}
 
     def step(self, case: Case, asked: Asked) -> Reply | Failure:
-        """The answer to a request, as it is planned for its question."""
+        """The planned answer to a request's prompt."""
         self._serial += 1
         if summary.PROMPT in asked.system:
             return reply(f"Summary {self._serial}.")
@@ -138,7 +138,7 @@ class Providers:
         return answer
 
     def refused_by(self, case: Case, provider: LLMProvider, messages: Sequence[LLMMessage], functions: Any) -> str:
-        """Why this provider would refuse the conversation; empty where it would not."""
+        """Why this provider would refuse the conversation; empty if it would not."""
         codec = provider.codec
         body = codec.encode_request(messages, ResolvedOptions(functions), provider.model_name)
         path = case.dialect.base_path + codec.path(provider.model_name, True)
@@ -158,7 +158,7 @@ class _Provider(ProviderServer):
         self._providers = providers
 
     def answer_to(self, request: Request) -> Answer:
-        """What comes late, out of a conversation that is over, is not judged."""
+        """Late requests from a conversation that is over are not checked."""
         if number_of(request.body) < self._providers.first:
             return self.dialect.failure(Failure("overloaded"))
         self._providers.forget_interrupted()
@@ -171,7 +171,7 @@ def number_of(body: bytes) -> float:
 
 
 def fitted(step: Step, dialect: Dialect, serial: int) -> Reply | Failure:
-    """A step as this provider may answer it: what providers never do is left out."""
+    """A step in a form that this provider can send."""
     if step.trouble in ("overloaded", "rate_limit", "context"):
         return Failure(step.trouble, () if step.trouble == "context" else _SHORT_WAIT)
     calls = [_call(wish, dialect, f"{serial}x{n}") for n, wish in enumerate(step.calls)]

@@ -1,4 +1,4 @@
-"""Answers in which a provider ran its own tools, as its documents describe them, for the loopback server."""
+"""Answers in which a provider ran its own tools, as documented, for the loopback server."""
 
 import json
 
@@ -6,7 +6,7 @@ from support.loopback import named, sse
 
 RUBY = {"url": "https://www.ruby-lang.org/en/downloads/", "title": "Download Ruby"}
 NEWS = {"url": "https://example.org/news?a=1&b=(2)", "title": 'Ruby "4.0.6" <b>'}
-#: No link may lead there.
+#: No link may point there.
 EVIL = {"url": "javascript:alert(1)", "title": "<img src=x onerror=alert(1)>"}
 
 SEARCH = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "stable ruby"}}
@@ -17,7 +17,7 @@ FOUND = {
 }
 CITED = {"type": "web_search_result_location", **RUBY, "cited_text": "It is 4.0.6.", "encrypted_index": "Eo8BCioI"}
 NEWS_CITED = {**CITED, **NEWS, "cited_text": "Ruby 4.0.6: a new stable version.", "encrypted_index": "Eo8BCioJ"}
-#: The whole answer of Claude's: it searches, then cites.
+#: Claude's whole answer: it searches, then cites.
 BLOCKS = [
     SEARCH,
     FOUND,
@@ -28,7 +28,7 @@ BLOCKS = [
 
 
 def claude_stream(*blocks, reason="end_turn", searches=1, **told) -> bytes:
-    """A Messages stream of these blocks, each in the pieces in which the API sends it; the end tells more."""
+    """A Messages stream of these blocks, in the pieces that the API sends."""
     about = {"id": "msg_1", "role": "assistant", "model": "claude-sonnet-5", "content": []}
     usage = {"output_tokens": 5, "server_tool_use": {"web_search_requests": searches}}
     return named(
@@ -92,19 +92,19 @@ GROUNDED = {
 
 
 def gemini_stream(*parts, **candidate) -> bytes:
-    """A Gemini stream of these parts, each in a chunk of its own; what is told of the answer comes with the last."""
+    """A Gemini stream of these parts, each in its own chunk. The last chunk has the grounding."""
     chunks = [{"candidates": [{"content": {"parts": [part], "role": "model"}, "index": 0}]} for part in parts]
     chunks[-1]["candidates"][0] |= {"finishReason": "STOP", **candidate}
     chunks[-1]["usageMetadata"] = {"promptTokenCount": 9, "candidatesTokenCount": 5}
     return sse(*chunks, done=False)
 
 
-#: Code that prints something and draws something, and a picture that the model asks for.
+#: Code that prints and draws, and a picture that the model requests.
 RAN = {"code": "print('<b>42</b>')\nplot()", "printed": "<b>42</b>\n"}
 
 
 def openai_worked(drawn: str, made: str) -> bytes:
-    """OpenAI searches, runs code that draws an image, and makes another one (both in Base64); the answer cites."""
+    """OpenAI searches, runs code that draws an image, generates another one (both in Base64), and cites."""
     outputs = [{"type": "logs", "logs": RAN["printed"]}, {"type": "image", "url": f"data:image/png;base64,{drawn}"}]
     code = {"id": "ci_1", "type": "code_interpreter_call", "container_id": "cntr_1", "code": RAN["code"]}
     image = {"id": "ig_1", "type": "image_generation_call", "revised_prompt": "A <i>Gentoo</i> that codes"}

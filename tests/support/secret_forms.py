@@ -1,4 +1,4 @@
-"""Keys that no text holds by chance, servers that repeat them, and how to find them."""
+"""Keys that no text contains by chance, servers that repeat them, and a search for them."""
 
 import hashlib
 import json
@@ -14,14 +14,14 @@ ANSWERS = {
     "anthropic_messages": claude_said("Good."),
     "gemini": gemini_said("Good."),
 }
-#: Each provider that is reached over HTTP, by name: the format and further options.
+#: Each provider over HTTP, by name: its format and options.
 PROVIDERS = {name: (name, facts.format, {}) for name, facts in CATALOG.items() if facts.format and name != "local"} | {
     "openai responses": ("openai", "openai_responses", {"api": "responses"})
 }
 
 
 def marker(name):
-    """A key that no text holds by chance, with what URLs and JSON write differently."""
+    """A key that no text contains by chance, with characters that URLs and JSON escape."""
     return f"sk-MARKER+/=&%<\"'{hashlib.sha256(name.encode()).hexdigest()[:16]}"
 
 
@@ -31,12 +31,12 @@ ARGUMENT, HEADER = marker("argument"), marker("header")
 
 
 def forms(key):
-    """A key as it is, and as JSON and URLs write it."""
+    """A key in plain form, and as escaped in JSON and URLs."""
     return {key, json.dumps(key)[1:-1], quote(key, safe="")}
 
 
 def everything(trace):
-    """All tables as one text, each value whole, and what is made of them."""
+    """All tables as one text, with whole values, and their exports."""
     frames = [getattr(trace, name) for name in COLUMNS]
     rows = [str(value) for name in COLUMNS if name != "usage" for row in trace.rows(name) for value in row.values()]
     shown = [frame.to_csv() + repr(frame) + frame._repr_html_() for frame in frames]
@@ -44,12 +44,12 @@ def everything(trace):
 
 
 def assert_clean(text, key):
-    """No key, nor its form in JSON or a URL."""
+    """Assert that a text contains no key, plain or escaped."""
     assert [text[max(0, text.find(each) - 60) :][:120] for each in forms(key) if each in text] == []
 
 
 class Echo(Loopback):
-    """Answers with all that it was sent: as errors, as a page, as a stream that breaks, then as told."""
+    """A server that repeats everything it was sent: as errors, a page, a broken stream, then as scripted."""
 
     def answer_to(self, request):
         queried = [value for _, value in parse_qsl(urlsplit(request.path).query)]

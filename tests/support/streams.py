@@ -1,4 +1,4 @@
-"""Recorded streams, each beside what it decodes to: `chat_acme.sse` and `chat_acme.json`.
+"""Recorded streams and their expected results: `chat_acme.sse` and `chat_acme.json`.
 
 A file's name begins with its wire format; if the provider's name follows, that provider's codec reads it. To add one,
 save the stream, run `PYTHONPATH=tests python -m support.streams`, and read the JSON that it writes: it is what the
@@ -27,7 +27,7 @@ from nbagent.providers.formats.openai_responses import ResponsesCodec
 from support.decoding import SAMPLES, as_message, decode, text_of, thinking_of
 
 COMMAND = "PYTHONPATH=tests python -m support.streams"
-#: Wire format -> its codec, and the provider that stands for all others.
+#: Wire format -> its codec, and the default provider.
 FORMATS: dict[str, tuple[Any, str]] = {
     "chat": (ChatCodec, "open_source"),
     "messages": (MessagesCodec, "claude"),
@@ -35,7 +35,7 @@ FORMATS: dict[str, tuple[Any, str]] = {
     "gemini": (GeminiCodec, "gemini"),
 }
 STREAMS = {path.stem: path for path in sorted(SAMPLES.iterdir()) if path.suffix == ".sse"}
-#: Ids that are made here, because the provider gave none: new ones each time.
+#: Our own ids, where the provider gave none: new ones each time.
 _MADE = re.compile(r'"(gemini_)?call_[0-9a-f]{24}"')
 
 
@@ -46,7 +46,7 @@ def codec_of(name: str) -> Codec:
 
 
 async def outcome(codec: Codec, pieces: Iterable[Any]) -> dict[str, Any]:
-    """What pieces of a stream decode to, as JSON can hold it: an answer, or the error in its place."""
+    """The result of decoding a stream's pieces, as JSON data: an answer, or an error instead."""
     try:
         response, shown = await decode(codec, pieces)
     except ProviderError as error:
@@ -98,7 +98,7 @@ def expected(name: str) -> dict[str, Any]:
 
 
 def _written(data: dict[str, Any]) -> str:
-    """JSON that is easy to read and to compare: a line for each field, and for each item of a list."""
+    """JSON that is easy to read and compare, with a line for each field and list item."""
     as_text = partial(json.dumps, ensure_ascii=False)
     fields = []
     for key, value in data.items():

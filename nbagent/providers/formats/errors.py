@@ -32,16 +32,8 @@ _BY_WORD: dict[str, type[ProviderError]] = {
 _BY_CODE: dict[str, type[ProviderError]] = {
     **dict.fromkeys(("context_length_exceeded", "1261"), ContextLengthError),
     **dict.fromkeys(("insufficient_quota", "exceeded_current_quota_error", "billing_not_active"), QuotaError),
-    **dict.fromkeys(
-        (
-            "billing_error",
-            "billing_hard_limit_reached",
-            "insufficient_balance",
-            "arrearage",
-            "allocationquota.freetieronly",
-        ),
-        QuotaError,
-    ),
+    **dict.fromkeys(("billing_error", "billing_hard_limit_reached", "insufficient_balance"), QuotaError),
+    **dict.fromkeys(("arrearage", "allocationquota.freetieronly"), QuotaError),
     **dict.fromkeys(("1113", "1304", "1308", "1309", "1310", "1008", "2056"), QuotaError),
     "unsupported_country_region_territory": RegionError,
 }

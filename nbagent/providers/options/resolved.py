@@ -88,7 +88,7 @@ class OptionsResolver:
         """
         own = offered(request.tools, self.facts, self._format, self.model)
         extra = with_own_tools(options, own)
-        compaction = self._compaction(request.compact_at)
+        compaction = self.compaction(request.compact_at)
         if compaction and request.compact_at:
             extra = {**compaction.fields(request.compact_at), **extra}
         extra_body = extra.pop("extra_body", {})
@@ -124,14 +124,10 @@ class OptionsResolver:
             left_out,
         )
 
-    def _compaction(self, tokens: int | None) -> Compaction | None:
+    def compaction(self, tokens: int | None) -> Compaction | None:
         """How to make the provider summarise, if wanted and possible."""
         own = self.facts.compaction
         return own if tokens and own and own.fits(tokens, self._format, self.model) else None
-
-    def can_compact(self, tokens: int) -> bool:
-        """See `LLMProvider.can_compact`."""
-        return self._compaction(tokens) is not None
 
     def _thinking(self, value: Any, extra: Fields, extra_body: Fields) -> tuple[str | None, Fields]:
         """The level, and the request fields that set it or, if none is set, make the thinking visible.

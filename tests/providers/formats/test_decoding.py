@@ -1,4 +1,4 @@
-"""Every recorded stream, whole and in pieces, decodes to what its JSON says. To add one: see `support/streams.py`."""
+"""Every recorded stream, whole and in pieces, decodes to its expected JSON. To add one, see `support/streams.py`."""
 
 import json
 
@@ -19,7 +19,7 @@ from nbagent.errors import (
 from nbagent.providers.tool_names import fitting_argument, fitting_name, renamed
 
 CHAT = codec_of("chat")
-#: One stream for each way to write answers. It is cut at every byte, the others between events.
+#: One stream for each way to write answers, which is cut at every byte. The others are cut between events.
 FULL = [
     "chat_mistral",
     "chat_vllm_think_tags",
@@ -27,19 +27,19 @@ FULL = [
     "responses_reasoning_text",
     "gemini_parallel_calls",
 ]
-#: Those that hold an answer, or have no JSON yet.
+#: The streams with an answer, or without JSON yet.
 ANSWERS = [name for name in STREAMS if not path_of(name).exists() or "error" not in expected(name)]
 
 
 def places(name):
-    """Where a stream is cut."""
+    """The places where a stream is cut."""
     body = STREAMS[name].read_bytes()
     ends = (at for at in range(len(body)) if body[at : at + 1] == b"\n" or body[at - 1 : at] == b"\n")
     return range(len(body)) if name in FULL else [0, *ends]
 
 
 @pytest.mark.parametrize("name", STREAMS)
-async def test_a_stream_decodes_as_its_json_says(name):
+async def test_a_stream_decodes_to_its_expected_json(name):
     """In one piece, and byte by byte."""
     body = STREAMS[name].read_bytes()
     assert await outcome(codec_of(name), [body]) == expected(name)
@@ -55,8 +55,8 @@ async def test_a_stream_may_be_cut_anywhere(name):
 
 
 @pytest.mark.parametrize("name", ANSWERS)
-async def test_no_stream_that_breaks_off_counts_as_an_answer(name):
-    """Any beginning gives the whole answer or an error that may be retried, never a part of an answer."""
+async def test_a_broken_stream_never_counts_as_an_answer(name):
+    """Any part gives the whole answer or a retryable error, never part of an answer."""
     body, whole = STREAMS[name].read_bytes(), expected(name)
     for end in places(name):
         got = await outcome(codec_of(name), [body[:end]])
@@ -75,8 +75,8 @@ async def test_whole_body_with_keep_alive_space_before_it():
 
 
 @pytest.mark.parametrize("name", ["天气", fitting_name("天气")])
-def test_arguments_have_their_own_names_also_inside_one_that_is_named_like_a_keyword(name):
-    """Models call a tool by its own name, too: its description begins with it."""
+def test_arguments_keep_their_names_inside_one_named_like_a_schema_keyword(name):
+    """Models also call a tool by its original name, with which its description starts."""
     inner = {"type": "object", "properties": {"城市": {"type": "string"}}}
     tool = {"name": "天气", "parameters": {"type": "object", "properties": {"enum": inner}}}
     arguments = json.dumps({"enum": {fitting_argument("城市"): "巴黎"}})
@@ -106,7 +106,7 @@ async def test_text_about_tags_stays(loopback, connect, text):
     assert events[-1].content == "".join(event.content for event in events if event.type == "text") == text
 
 
-def test_tags_in_the_text_of_a_model_with_a_field_for_thinking_are_text():
+def test_tags_are_text_if_thinking_has_its_own_field():
     text = "<think>Hm.</think>Yes."
     response = CHAT.decode_body(chat_body(reasoning_content="They want an example.", content=text))
     assert (response.content, response.metadata["thinking"]) == (text, "They want an example.")
@@ -127,7 +127,7 @@ def gemini_empty(word):
         ("claude", claude_said(""), "end_turn", claude_said("Good.")),
     ],
 )
-async def test_an_empty_answer_is_asked_for_once_more_and_then_has_a_status(
+async def test_an_empty_answer_is_requested_again_once_and_then_has_a_status(
     loopback, connect, provider, empty, word, good
 ):
     agent = Agent(connect(provider))
@@ -144,7 +144,7 @@ async def test_an_empty_answer_is_asked_for_once_more_and_then_has_a_status(
     assert retries.tolist() == [f"{result.status_reason} Asking once more."] * 2
 
 
-async def test_an_empty_answer_after_a_result_of_a_tool_is_asked_for_once_more(loopback, connect):
+async def test_an_empty_answer_after_a_tool_result_is_requested_again_once(loopback, connect):
     calls = sse(called("{}", "now"), said("", "tool_calls"))
     loopback.answers = [Answer(calls), Answer(sse(said(" \n"))), Answer(sse(said("Noon.")))]
 
@@ -180,19 +180,19 @@ def test_error_objects_in_a_200_answer(body, error, retryable):
     assert caught.value.retryable is retryable
 
 
-def test_answers_that_the_provider_broke_off_are_errors():
+def test_answers_broken_off_by_the_provider_are_errors():
     for word in ("error", "network_error", "insufficient_system_resource"):
         with pytest.raises(ServerError, match=word):
             CHAT.decode_body({"choices": [{"message": {"content": "Half"}, "finish_reason": word}]})
 
 
-async def test_an_error_as_json_where_a_stream_was_asked_for():
+async def test_an_error_as_json_instead_of_a_stream():
     with pytest.raises(ServerError, match="Too busy"):
         await decode(CHAT, [b'\n {"error": {"message": "Too busy", "type": "server_error"}}'])
 
 
-def test_an_answer_that_is_an_object_is_its_json():
-    """Workers AI answers a request for JSON so."""
+def test_an_answer_sent_as_an_object_becomes_its_json():
+    """Workers AI responds to a request for JSON in this way."""
     answer = {"city": "Köln", "inhabitants": 1_084_831, "type": "city"}
     assert json.loads(CHAT.decode_body(chat_body(content=answer)).content) == answer
 

@@ -1,4 +1,4 @@
-"""What request bodies look like."""
+"""The bodies of requests."""
 
 import json
 
@@ -40,7 +40,7 @@ CALLS = [FunctionCall("add", {"a": 1}, "c1"), FunctionCall("add", {}, "c2")]
 TURN = [LLMMessage("system", "Be brief."), USER, assistant("", CALLS), result("c1", "2"), result("c2", "no a", True)]
 
 
-def test_neighbouring_messages_of_the_user_are_sent_as_one():
+def test_adjacent_user_messages_are_sent_as_one():
     shown = LLMMessage("user", [{"type": "image", "media_type": "image/png", "data": "aWNvbg=="}])
     said = [[message["role"], message["content"]] for message in body(chat(), [USER, USER, *TURN[2:4]])["messages"]]
     assert [said[0], len(said)] == [["user", "hi\n\nhi"], 3]
@@ -94,7 +94,7 @@ TREE = {"type": "object", "properties": {"left": {"$ref": "#/definitions/Tree"}}
         ({"default": [1], "enum": [[1], {"$ref": 1}], "type": "any"}, {"default": [1], "enum": [[1], {"$ref": 1}]}),
     ],
 )  # fmt: skip
-def test_schemas_in_the_dialect_of_claude_and_openai(given, taken):
+def test_schemas_in_the_dialect_for_claude_and_openai(given, taken):
     schema = {"type": "object", "properties": {"x": given}, "definitions": {"Text": TEXT, "Tree": TREE}}
     assert tool_schema(schema)["properties"]["x"] == taken
 
@@ -109,14 +109,14 @@ def test_alternatives_at_the_top_level_are_merged():
 
 
 @pytest.mark.parametrize("pair", [lambda one: {"properties": {"a": one, "b": one}}, lambda one: {"allOf": [one, one]}])
-def test_a_schema_that_refers_to_the_next_twice_is_not_written_out(pair):
+def test_schemas_that_each_refer_to_the_next_twice_are_not_inlined(pair):
     levels = {f"T{level}": pair({"$ref": f"#/$defs/T{level + 1}"}) for level in range(40)}
     schema = tool_schema({**pair({"$ref": "#/$defs/T0"}), "$defs": levels | {"T40": TEXT}})
     assert len(json.dumps(schema)) < 200_000
     assert len(json.dumps(gemini_schema(schema))) < 400_000
 
 
-def test_facts_of_the_providers():
+def test_provider_facts():
     assert body(chat("zhipu"), [USER], [ADD])["tool_stream"] is True
     assert body(chat("qwen"), [USER], [ADD])["parallel_tool_calls"] is True
     assert "parallel_tool_calls" not in body(chat("qwen"), [USER])

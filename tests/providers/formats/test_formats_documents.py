@@ -1,4 +1,4 @@
-"""PDFs on the wire: as files where the provider reads them, else as their text, with a note in the trace."""
+"""PDFs in requests: as files where the provider reads them, else as text, with a note in the trace."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""Images in requests and answers: each provider's form of them, and what another provider gets in their place."""
+"""Images in requests and answers: each provider's form of them, and what another provider receives instead."""
 
 import asyncio
 import base64
@@ -66,7 +66,7 @@ def content_of(message):
 
 
 def asked(name, image):
-    """The parts of a question with an image."""
+    """The parts of a prompt with an image."""
     (message,) = sent(name, [LLMMessage("user", [TEXT, image])])
     assert message["role"] == "user"
     parts = content_of(message)
@@ -75,7 +75,7 @@ def asked(name, image):
 
 
 @pytest.mark.parametrize("name", CODECS)
-def test_a_question_with_an_image(name):
+def test_a_prompt_with_an_image(name):
     assert asked(name, IMAGE) == [said(name, "What is this?"), FORMS[CODECS[name].format]]
     if name not in ("gemini", "ollama"):  # all others fetch it themselves
         assert asked(name, {"type": "image", "url": CAT})[1] == ADDRESSES[CODECS[name].format]
@@ -150,7 +150,7 @@ def test_data_that_is_not_an_image_is_not_shown():
     assert response.message_content == "Here."
 
 
-# -- back and over to others ------------------------------------------------------------------------------------------
+# -- back, and to other providers -------------------------------------------------------------------------------------
 
 CALLS = [FunctionCall("plot", {}, "c1"), FunctionCall("plot", {}, "c2")]
 
@@ -160,7 +160,7 @@ def answered(response: LLMResponse) -> LLMMessage:
 
 
 @pytest.mark.parametrize("name", STREAMS)
-def test_an_answer_with_an_image_goes_back_as_it_came(name):
+def test_an_answer_with_an_image_goes_back_unchanged(name):
     response, _ = streamed(name)
     messages = [LLMMessage("user", "Draw."), answered(response), LLMMessage("user", "Bluer.")]
     got = sent(name, messages)
@@ -176,7 +176,7 @@ def test_an_answer_with_an_image_goes_back_as_it_came(name):
 
 
 def conversation(source):
-    """A question with an image, results with images, and an answer with one, as `source` gave it."""
+    """A prompt with an image, results with images, and an answer with one, as `source` sent it."""
     response, _ = streamed(source)
     return [
         LLMMessage("user", [TEXT, IMAGE]),
@@ -208,7 +208,7 @@ def test_every_pair_of_providers_with_images_everywhere(source, target):
     assert sent(target, reloaded) == got, "nothing depends on what is kept with the messages"
 
 
-# -- models without eyes ----------------------------------------------------------------------------------------------
+# -- text-only models -------------------------------------------------------------------------------------------------
 
 BLIND = {
     "openai": "o3-mini", "minimax": "MiniMax-M2.5-highspeed", "qwen": "qwen3-max", "zhipu": "glm-4.7-flash",
@@ -217,7 +217,7 @@ BLIND = {
 
 
 @pytest.mark.parametrize(("name", "model"), BLIND.items())
-def test_descriptions_take_the_place_of_images(name, model):
+def test_text_only_models_get_descriptions_of_images(name, model):
     shown = json.dumps(sent(name, conversation("gemini"), model))
     assert GIF not in shown
     assert OTHER["data"] not in shown

@@ -1,4 +1,4 @@
-"""Text-only models: an image in the question is a clear error, earlier images do not stop a conversation."""
+"""Text-only models: an image in the prompt is a clear error, and earlier images do not stop a conversation."""
 
 import base64
 import json
@@ -42,12 +42,12 @@ OTHER = [
 ]
 
 
-def test_what_providers_say_about_text_only_models_is_told_from_other_complaints_about_images():
+def test_errors_about_text_only_models_differ_from_other_image_errors():
     expected = [*((*each, ImageInputError) for each in TEXT_ONLY), *OTHER]
     assert [(message, status, error_class(message, (), status)) for message, status, _ in expected] == expected
 
 
-async def test_a_refused_question_is_named_and_the_conversation_goes_on(loopback, connect):
+async def test_a_refused_image_prompt_is_an_error_and_the_conversation_continues(loopback, connect):
     loopback.answers = [
         refused("Invalid content type. image_url is only supported by certain models."),
         refused("Invalid content type. image_url is only supported by certain models."),
@@ -79,7 +79,7 @@ async def test_a_refused_question_is_named_and_the_conversation_goes_on(loopback
     assert agent.provider.requests[0][0][0].content[1]["data"] == ENCODED, "nothing is lost"
 
 
-async def test_the_image_of_a_tool_does_not_stop_a_model_that_refuses_it(loopback, connect):
+async def test_a_tool_image_does_not_stop_a_model_that_refuses_images(loopback, connect):
     loopback.answers = [
         Answer(sse(CALL)),
         refused("image input is not supported - hint: you may need to provide the mmproj", 500, type="server_error"),

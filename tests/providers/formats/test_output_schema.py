@@ -1,4 +1,4 @@
-"""How each provider is asked for an answer that fits a JSON Schema, and what happens if it refuses."""
+"""Requests for an answer that fits a JSON Schema, for each provider, and their refusal."""
 
 import json
 from typing import Literal
@@ -59,7 +59,7 @@ async def test_the_schema_goes_where_the_provider_wants_it(provider, place, requ
 
 
 @pytest.mark.parametrize("provider", ["zhipu", "deepseek", "qwen", "minimax"])
-async def test_providers_without_schemas_read_it_in_the_prompt(provider, loopback, connect):
+async def test_providers_without_schemas_receive_it_in_the_prompt(provider, loopback, connect):
     loopback.answers = [Answer(BODIES.get(provider) or sse(said(ANSWER)))]
     assert await Agent(connect(provider)).extract("Paris …", City) == City(**PARIS)
     body = loopback.requests[0].json
@@ -84,9 +84,7 @@ def people_of(city: str) -> int:
         ("open_source", {}, False, True),
     ],
 )
-async def test_the_schema_is_sent_beside_tools_where_both_work(
-    provider, options, is_held, with_tools, loopback, connect
-):
+async def test_the_schema_is_sent_with_tools_where_both_work(provider, options, is_held, with_tools, loopback, connect):
     loopback.answers = [Answer(BODIES.get(provider) or sse(said(ANSWER)))]
     agent = Agent(connect(provider, **options), tools=[people_of] if with_tools else [])
     assert (await agent.chat("Which city?", output=City)).data == City(**PARIS)
@@ -97,8 +95,8 @@ async def test_the_schema_is_sent_beside_tools_where_both_work(
     assert '\\"people\\"' in json.dumps(body), "the instructions tell it, too"
 
 
-async def test_a_server_that_refuses_the_schema_is_asked_without(loopback, connect):
-    """The rows in flight learn it, and none after them; the trace says it of each answer."""
+async def test_a_server_that_refuses_the_schema_is_sent_none(loopback, connect):
+    """The rows in flight learn it, and later ones know it. The trace has it for each answer."""
     refusal = {"error": {"message": "response_format is not supported", "type": "invalid_request_error"}}
     refused, good = Answer(json.dumps(refusal).encode(), 400), Answer(sse(said(ANSWER)))
     loopback.answer_to = lambda request: refused if b"json_schema" in request.body else good
@@ -108,8 +106,8 @@ async def test_a_server_that_refuses_the_schema_is_asked_without(loopback, conne
     assert sum(b"json_schema" in request.body for request in loopback.requests) <= 8
     assert await agent.extract("Paris …", City) == City(**PARIS)
     assert agent.trace.calls["refused"].tolist() == ['{"response_format":null}'] * 21
-    told = agent.trace.events.query("type == 'retry'")["content"]
-    assert told.str.contains("refused response_format").sum() == len(told) <= 8
+    notes = agent.trace.events.query("type == 'retry'")["content"]
+    assert notes.str.contains("refused response_format").sum() == len(notes) <= 8
 
 
 class Lake(BaseModel):
@@ -123,7 +121,7 @@ class River(BaseModel):
 
 
 @pytest.mark.parametrize("api", ["chat", "responses"])
-async def test_a_strict_schema_is_in_the_providers_dialect(api):
+async def test_a_strict_schema_in_the_providers_dialect(api):
     async with ProviderServer(DIALECTS[f"openai {api}"], [reply('{"kind": "river"}')]) as server:
         agent = Agent(OpenAIProvider(KEY, base_url=server.base_url, api=api))
         assert (await agent.chat("Which one?", output=River)).data.kind == "river"
@@ -131,14 +129,14 @@ async def test_a_strict_schema_is_in_the_providers_dialect(api):
         assert b'"strict":true' in server.asked[0].raw
 
 
-def test_open_objects_cannot_be_held_strictly():
+def test_open_objects_have_no_strict_schema():
     counts = {"type": "object", "additionalProperties": {"type": "integer"}}
     assert strict_schema(counts, all_required=True) is None
     nested = {"type": "object", "properties": {"counts": {"anyOf": [counts, {"type": "null"}]}}}
     assert strict_schema(nested, all_required=True) is None
 
 
-def test_names_of_properties_are_not_keywords():
+def test_property_names_are_not_keywords():
     schema = {"type": "object", "properties": {"minimum": {"type": "integer", "minimum": 1}, "type": {"const": "a"}}}
     closed = strict_schema(schema, all_required=True, without=("minimum",))
     assert closed == {

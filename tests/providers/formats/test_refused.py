@@ -1,4 +1,4 @@
-"""What a model refuses is learned from one 400 and left out from then on, whatever words the provider uses."""
+"""One 400 teaches what a model refuses, and it is omitted from then on, however the provider words it."""
 
 import json
 
@@ -42,7 +42,7 @@ def refused(body) -> Answer:
     return Answer(json.dumps(body).encode(), 400, {"content-type": "application/json"})
 
 
-#: kind, options, refusal with its status -> fields of the first and of the second body that differ
+#: kind, options, refusal with its status -> the fields that differ in the first and second body
 CASES = [
     (
         "openai",
@@ -103,7 +103,7 @@ BEDROCK = "The toolConfig field must be defined when using toolUse and toolResul
 
 
 @pytest.mark.parametrize("text", [LITELLM, BEDROCK])
-async def test_a_conversation_with_calls_goes_on_without_tools_where_a_server_wants_them(loopback, connect, text):
+async def test_a_conversation_with_calls_continues_without_tools_on_servers_that_require_them(loopback, connect, text):
     loopback.answers = [refused(openai(text)), GOOD["open_source"]]
     made = LLMMessage("assistant", tool_calls=[FunctionCall("add", {}, "c1")])
     provider = connect("open_source")
@@ -115,7 +115,7 @@ async def test_a_conversation_with_calls_goes_on_without_tools_where_a_server_wa
 
 @pytest.mark.parametrize("kind", GOOD)
 @pytest.mark.parametrize(("choice", "stays"), [("add", False), ("mul", True)])
-async def test_a_choice_of_a_tool_that_is_left_out_goes_with_it(loopback, connect, kind, choice, stays):
+async def test_the_choice_of_an_omitted_tool_is_omitted(loopback, connect, kind, choice, stays):
     loopback.answers = [refused(openai("Invalid schema for function 'add': 'x' is not valid.")), GOOD[kind]]
     provider = provider_of(connect, kind)
     assert (await provider.chat(HI, [ADD, {**ADD, "name": "mul"}], tool_choice=choice)).content == "Good."
@@ -126,8 +126,8 @@ async def test_a_choice_of_a_tool_that_is_left_out_goes_with_it(loopback, connec
 
 
 @pytest.mark.parametrize("word", ["temperature", "max_tokens", "messages", "stop"])
-async def test_a_refusal_that_stays_is_raised_and_nothing_is_learned(loopback, connect, word):
-    """This never loops: each field is left out once at most, and what the request means never changes."""
+async def test_a_persistent_refusal_is_raised_and_nothing_is_learned(loopback, connect, word):
+    """This never loops: each field is omitted at most once, and the request's meaning never changes."""
     loopback.answers = [refused(openai(f"Unsupported parameter: '{word}' is not supported with this model."))]
     provider = connect("openai", temperature=0.5, max_tokens=9, stop=["x"], extra_body={"store": False})
     with pytest.raises(BadRequestError, match=word):
@@ -155,7 +155,7 @@ async def test_a_refusal_that_stays_is_raised_and_nothing_is_learned(loopback, c
         "More than 128 tools, from tools[0] on",
     ],
 )
-async def test_what_the_caller_must_correct_is_raised_at_once(loopback, connect, message):
+async def test_errors_for_the_caller_to_correct_are_raised_at_once(loopback, connect, message):
     loopback.answers = [refused(claude(message))]
     with pytest.raises(BadRequestError):
         await connect("claude", temperature=5, max_tokens=999_999).chat(HI, [ADD])

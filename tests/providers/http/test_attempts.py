@@ -1,4 +1,4 @@
-"""When a request is sent again, and what is told of it: attempts without a server, waits that take no time."""
+"""When a request is sent again, and which events report it: attempts without a server, waits that take no time."""
 
 import asyncio
 import time
@@ -18,7 +18,7 @@ DONE = LLMResponse("Good.", metadata={"usage": Usage(3, 4)})
 
 
 class Provider:
-    """Its attempts yield items, and raise the errors among them."""
+    """A provider whose attempts yield items, and raise the errors among them."""
 
     def __init__(self, *attempts):
         self.attempts = list(attempts)
@@ -33,7 +33,7 @@ class Provider:
 
 
 class Slots:
-    """An admission that lets everybody wait for two seconds, and notes what it is told."""
+    """An admission that makes everyone wait two seconds, and records its calls."""
 
     def __init__(self):
         self.taken = []
@@ -48,7 +48,7 @@ class Slots:
         self.ends.append((slot, end))
 
 
-def told(provider, max_retries=2, **options):
+def outcome(provider, max_retries=2, **options):
     """The items, and the error that ended them."""
 
     async def read():
@@ -70,7 +70,7 @@ def error_of(kind=ServerError, text="not now.", status=503, **more):
 
 def test_the_next_attempt_comes_after_the_wait_that_was_announced():
     provider = Provider([Text("Ha"), Thinking("…"), Text("lf"), error_of()], [error_of(retry_after=7.0)], [DONE])
-    items, error = told(provider)
+    items, error = outcome(provider)
     first, second = (item for item in items if isinstance(item, Retry))
     assert (error, items[-1]) == (None, DONE)
     assert 0.375 <= first.metadata["wait_s"] <= 0.5
@@ -83,7 +83,7 @@ def test_the_next_attempt_comes_after_the_wait_that_was_announced():
 @pytest.mark.parametrize("admission", [None, Slots()], ids=["alone", "in a batch"])
 def test_after_the_last_retry_the_error_is_raised(admission):
     last = error_of()
-    items, error = told(Provider([error_of()], [error_of()], [last], [DONE]), admission=admission)
+    items, error = outcome(Provider([error_of()], [error_of()], [last], [DONE]), admission=admission)
     assert (error, len(items)) == (last, 2)
 
 
@@ -97,14 +97,14 @@ def test_after_the_last_retry_the_error_is_raised(admission):
     ids=["the provider says so", "too long a wait", "a lasting error"],
 )
 @pytest.mark.parametrize("admission", [None, Slots()], ids=["alone", "in a batch"])
-def test_an_error_that_waiting_does_not_mend_is_raised_at_once(error, admission):
-    assert told(Provider([error], [DONE]), admission=admission) == ([], error)
+def test_a_lasting_error_is_raised_at_once(error, admission):
+    assert outcome(Provider([error], [DONE]), admission=admission) == ([], error)
 
 
-def test_a_revised_request_is_sent_at_once_and_is_no_failure():
+def test_a_revised_request_is_sent_at_once_and_is_not_a_failure():
     revised = RequestRevised(Retry("Without thinking."))
     provider = Provider([revised], [revised], [revised], [DONE])
-    assert told(provider) == ([revised.event] * 3 + [DONE], None)
+    assert outcome(provider) == ([revised.event] * 3 + [DONE], None)
     assert provider.times == [0] * 4
 
 
@@ -128,19 +128,19 @@ def test_retry_after_can_be_a_date():
 # -- requests of a map ----------------------------------------------------------------------------------------------
 
 
-def test_each_attempt_takes_a_slot_and_releases_it():
+def test_each_attempt_acquires_and_releases_a_slot():
     provider, slots = Provider([error_of()], [DONE]), Slots()
-    told(provider, admission=slots, tokens=50)
+    outcome(provider, admission=slots, tokens=50)
     assert slots.taken == [50, 50]
     assert slots.ends == [(1, None), (2, 7)]
-    told(Provider([DONE]), admission=slots)
+    outcome(Provider([DONE]), admission=slots)
     assert slots.taken[2:] == [0], "without an estimate"
 
 
 def test_the_wait_for_a_slot_is_counted():
     waits = []
     with changed(waits=waits):
-        told(Provider([DONE]), admission=Slots())
+        outcome(Provider([DONE]), admission=Slots())
     assert sum(waits) > 0
 
 
@@ -148,9 +148,9 @@ REFUSALS = [error_of(RateLimitError, status=429, retry_after=5.0), error_of(stat
 
 
 @pytest.mark.parametrize("refusal", REFUSALS, ids=["rate", "overloaded"])
-def test_refusals_in_a_batch_are_no_failures_and_the_admission_knows_when_to_go_on(refusal):
+def test_refusals_in_a_batch_are_not_failures_and_wait_for_the_admission(refusal):
     provider, slots = Provider([Text("a"), refusal], [refusal], [refusal], [DONE]), Slots()
-    items, error = told(provider, admission=slots)
+    items, error = outcome(provider, admission=slots)
     retries = [item for item in items if isinstance(item, Retry)]
     assert (error, items[-1]) == (None, DONE)
     assert [item.metadata["attempt"] for item in retries] == [1, 2, 3]
@@ -161,8 +161,8 @@ def test_refusals_in_a_batch_are_no_failures_and_the_admission_knows_when_to_go_
 
 
 @pytest.mark.parametrize(("alternative", "admission"), [(True, Slots()), (False, None)])
-def test_where_another_model_can_be_asked_or_without_an_admission_a_refusal_is_a_failure(alternative, admission):
+def test_with_an_alternative_model_or_without_an_admission_a_refusal_is_a_failure(alternative, admission):
     with changed(has_alternative=alternative):
-        items, error = told(Provider(*[[refusal] for refusal in REFUSALS]), max_retries=1, admission=admission)
+        items, error = outcome(Provider(*[[refusal] for refusal in REFUSALS]), max_retries=1, admission=admission)
     assert [item.metadata["wait_s"] for item in items] == [5.0]
     assert error is REFUSALS[1]

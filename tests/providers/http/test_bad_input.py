@@ -1,4 +1,4 @@
-"""Wrong keys, wrong names, wrong addresses, answers that are none: an error of nbagent's own says what to do."""
+"""Wrong keys, names and addresses, and invalid answers: nbagent's own errors say what to do."""
 
 import json
 import logging
@@ -21,7 +21,7 @@ from nbagent.providers import create_provider
 
 HI = [LLMMessage("user", "hi")]
 KEY = "sk-MARKER0123456789"
-#: Each wire format over its transport: the name to make it by, and further options.
+#: Each wire format over its transport: the provider's name and options.
 PROVIDERS = {
     "openai chat": ("openai", {"api": "chat"}),
     "openai responses": ("openai", {"api": "responses"}),
@@ -29,7 +29,7 @@ PROVIDERS = {
     "gemini": ("gemini", {}),
     "open_source": ("open_source", {}),
 }
-#: How each says it: message -> error body.
+#: Each provider's error body for a message.
 BODIES = {
     "openai": lambda text: {"error": {"message": text, "type": "invalid_request_error", "param": None, "code": None}},
     "claude": lambda text: {"type": "error", "error": {"type": "some_error", "message": text}, "request_id": "req_7"},
@@ -42,7 +42,7 @@ MUL = {**ADD, "name": "multiply"}
 
 @pytest.fixture
 def make(request, connect):
-    """Makes the provider of one wire format, usually of one; further options may be given."""
+    """Creates a provider of one wire format."""
     provider_name, fixed = PROVIDERS[getattr(request, "param", "open_source")]
 
     def provider(**options):
@@ -60,7 +60,7 @@ def refusal(provider, status, message) -> Answer:
 
 
 async def failure(provider, functions=None) -> NbagentError:
-    """The error of a request, which is short, says who failed, has a remedy and never holds the key."""
+    """The error of a request, which is short, names the provider, has a remedy and never contains the key."""
     with pytest.raises(NbagentError) as caught:
         await provider.chat(HI, functions)
     error = caught.value
@@ -76,7 +76,7 @@ async def failure(provider, functions=None) -> NbagentError:
     return error
 
 
-async def test_a_key_that_the_end_of_the_explanation_cuts_is_masked(loopback, make):
+async def test_a_key_cut_off_by_the_explanation_limit_is_masked(loopback, make):
     loopback.answers = [refusal(provider := make(), 401, "x" * 490 + KEY)]
     assert KEY[:5] not in str(await failure(provider))
 
@@ -119,8 +119,8 @@ SCHEMA_REFUSALS = {
 
 
 @pytest.mark.parametrize("name", SCHEMA_REFUSALS)
-async def test_a_tool_that_the_provider_refuses_is_left_out(loopback, connect, name, caplog):
-    """It is named, also where the provider only counts; it is not offered again."""
+async def test_a_tool_that_the_provider_refuses_is_omitted(loopback, connect, name, caplog):
+    """It is named, even if the provider only gives its index, and not offered again."""
     provider_name, options = PROVIDERS[name]
     provider = connect(provider_name, api_key=KEY, **options)
     refused, good = refusal(provider, 400, SCHEMA_REFUSALS[name]), {"claude": claude_said, "gemini": gemini_said}
@@ -145,14 +145,14 @@ async def test_a_tool_that_the_provider_refuses_is_left_out(loopback, connect, n
         ("https://x/v1#hidden-word", "without '?' and '#'"),
     ],
 )
-def test_an_address_that_is_none(address, says):
+def test_an_invalid_address(address, says):
     with pytest.raises(ConfigurationError, match=rf"base_url.*{re.escape(says)}") as caught:
         create_provider("open_source", base_url=address)
     assert "hidden-word" not in str(caught.value)
 
 
 @each_format
-async def test_another_server_gets_no_key_by_a_redirection(loopback, make):
+async def test_a_redirect_does_not_send_the_key_to_another_server(loopback, make):
     async with Loopback() as elsewhere:
         elsewhere.answers = [Answer(b"{}")]
         loopback.answers = [Answer(b"", 307, {"location": f"{elsewhere.url}/login"})]
@@ -173,12 +173,12 @@ async def test_another_server_gets_no_key_by_a_redirection(loopback, make):
         (Answer(b'{"error": "slow"}', 429, {"retry-after": "500"}), "slow (status 429, retry after 500 s)"),
     ],
 )
-async def test_answers_that_explain_nothing(loopback, make, answer, says):
+async def test_answers_without_an_explanation(loopback, make, answer, says):
     loopback.answers = [answer]
     assert says in str(await failure(make()))
 
 
-async def test_a_short_key_is_no_word_to_blot_out(loopback, connect):
+async def test_a_short_key_is_not_redacted_in_texts(loopback, connect):
     """Local servers are given keys such as "ollama"."""
     loopback.answers = [Answer(b'{"error": "not found, try ollama pull"}', 404)]
     error = await failure(connect("ollama", api_key="ollama"))
@@ -202,7 +202,7 @@ async def test_a_password_in_the_address_is_sent_instead_of_a_key_and_never_logg
 
 
 def test_a_password_in_the_address_and_a_key_are_an_error():
-    """One of them would silently go."""
+    """Otherwise one of them would silently be dropped."""
     address = "http://ada:hidden-word@127.0.0.1:1/v1"
     for more in ({"api_key": "k"}, {"headers": {"authorization": "Bearer k"}}):
         with pytest.raises(ConfigurationError, match="user and a password.*omit one") as caught:
@@ -210,7 +210,7 @@ def test_a_password_in_the_address_and_a_key_are_an_error():
         assert "hidden-word" not in str(caught.value)
 
 
-#: What a user may pass by mistake where something else is meant.
+#: Keys that a user may pass by mistake instead of something else.
 MISPLACED = {
     "provider": lambda: create_provider(KEY),
     "agent": lambda: Agent(KEY).provider,

@@ -1,4 +1,4 @@
-"""The HTTP log against real SDKs and servers: what was sent and received, each attempt, and never for anybody else."""
+"""The HTTP log with real SDKs and servers: what was sent and received, each attempt, and no other agent's exchanges."""
 
 import asyncio
 import contextlib
@@ -11,7 +11,7 @@ from nbagent import Agent, Trace
 from nbagent.errors import NbagentError
 
 KEY = "sk-MARKER0123456789"
-#: Each wire format over its transport: name, options, a stream that says "Good.", and where the key is sent.
+#: Each wire format over its transport: name, options, a stream with the answer "Good.", and the header with the key.
 PROVIDERS = {
     "openai chat": ("openai", {"api": "chat"}, sse(said("Good.")), "authorization"),
     "openai responses": ("openai", {"api": "responses"}, responses_said("Good."), "authorization"),
@@ -32,7 +32,7 @@ one_of_each_transport = pytest.mark.parametrize("provider", ["openai chat", "ope
 
 @pytest.fixture
 def recording(connect):
-    """Makes agents that record HTTP."""
+    """Creates agents that record HTTP."""
 
     def make(name="open_source", **options):
         return Agent(connect(name, **{"api_key": KEY, **options}), trace=Trace(record_http=True))
@@ -41,7 +41,7 @@ def recording(connect):
 
 
 async def asked(agent, text="hi"):
-    """The rows that one question adds, whether it is answered or not."""
+    """The rows that one prompt adds, whether it is answered or not."""
     before = len(agent.trace.rows("http"))
     with contextlib.suppress(NbagentError):
         await agent.chat(text)
@@ -49,7 +49,7 @@ async def asked(agent, text="hi"):
 
 
 @pytest.mark.parametrize("provider", PROVIDERS, indirect=True)
-async def test_what_was_sent_and_what_came(loopback, recording, provider):
+async def test_requests_and_responses_are_recorded(loopback, recording, provider):
     name, options, stream, key_header = provider
     loopback.answers = [Answer(stream, headers={"x-request-id": "req_1"})]
     agent = recording(name, **options)
@@ -103,7 +103,7 @@ async def test_a_connection_that_is_refused(recording, provider):
 
 
 @pytest.mark.parametrize("name", ["open_source", "openai"])
-async def test_an_interrupted_answer_is_kept_so_far(loopback, recording, name):
+async def test_an_interrupted_answer_is_kept_up_to_the_interruption(loopback, recording, name):
     piece = sse(said("Half", None), done=False)
     loopback.answers = [Answer(piece, end="stall")]
     agent = recording(name)
@@ -123,8 +123,8 @@ async def test_an_interrupted_answer_is_kept_so_far(loopback, recording, name):
     assert agent.trace.events["type"].tolist()[-3:] == ["http", "usage", "interrupted"]
 
 
-async def test_only_who_asked_is_told(loopback, connect):
-    """Two agents share one provider and take turns in the middle of their answers; one of them records."""
+async def test_only_the_recording_agent_has_its_exchanges(loopback, connect):
+    """Two agents share one provider and alternate in the middle of their answers. One of them records."""
     loopback.answers = [Answer(sse(*(said(word, None) for word in "abcdef"), said("g")))]
     provider = connect()
     quiet, telling = Agent(provider), Agent(provider, trace=Trace(record_http=True))
@@ -142,7 +142,7 @@ async def test_only_who_asked_is_told(loopback, connect):
     assert row["run_id"] == telling.trace.runs["run_id"].item()
 
 
-async def test_it_can_be_switched_and_a_fork_keeps_it(loopback, connect):
+async def test_recording_can_be_switched_on_and_off_and_a_fork_inherits_it(loopback, connect):
     loopback.answers = [Answer(sse(said("Good.")))]
     agent = Agent(connect())
     assert await asked(agent) == []

@@ -1,4 +1,4 @@
-"""No secret is in the HTTP log, wherever it was sent and however a server repeats it."""
+"""The HTTP log contains no secrets, wherever they were sent and however a server repeats them."""
 
 import json
 from pathlib import Path
@@ -17,8 +17,8 @@ from nbagent.providers.http.redaction import Redactor, is_telling
 KEY = "sk-MARKER0123456789"
 
 
-async def test_a_key_that_is_a_word_leaves_what_was_said(loopback, connect, tmp_path):
-    """Local servers are given keys such as "none": hidden where they are sent, and no word of the conversation."""
+async def test_a_key_that_is_an_ordinary_word_stays_in_texts(loopback, connect, tmp_path):
+    """Local servers are given keys such as "none". They are hidden where they are sent, but not in the conversation."""
     key = "not-needed"
     said_all = f"A thousand words: {key} is {key}."
     loopback.answers = [Answer(sse(said(said_all)))]
@@ -32,8 +32,8 @@ async def test_a_key_that_is_a_word_leaves_what_was_said(loopback, connect, tmp_
     assert "Bearer $OPEN_SOURCE_API_KEY" in row["request_headers"]
 
 
-async def test_what_a_model_says_and_a_tool_gets_is_not_altered(loopback, connect):
-    """`token-abc123` is the key of vLLM's own documents, and a model may well write it into a file."""
+async def test_model_text_and_tool_arguments_are_not_altered(loopback, connect):
+    """`token-abc123` is the key in vLLM's documentation, and a model may well write it to a file."""
     line, files = "vllm serve --api-key token-abc123", []
 
     def write(text: str) -> str:
@@ -52,7 +52,7 @@ async def test_what_a_model_says_and_a_tool_gets_is_not_altered(loopback, connec
     assert "token-abc123" not in str(agent.trace.rows("http"))
 
 
-def test_names_that_tell():
+def test_names_of_secrets():
     telling = ["Authorization", "X-API-Key", "x-goog-api-key", "Set-Cookie", "X-Corp-Token", "X-Client-Secret", "sig"]
     harmless = ["content-type", "x-request-id", "x-ratelimit-remaining-tokens", "openai-organization", "design"]
     assert [name for name in telling if not is_telling(name)] == []
@@ -94,7 +94,7 @@ OWN_CLIENTS = {
 
 
 @pytest.mark.parametrize("kind", OWN_CLIENTS)
-async def test_clients_of_the_users_own(loopback, connect, kind, tmp_path):
+async def test_the_users_own_clients(loopback, connect, kind, tmp_path):
     provider, make = OWN_CLIENTS[kind]
     headers = {"x-echo": KEY, "set-cookie": f"session={KEY}", "x-request-id": f"req-{KEY}"}
     loopback.answers = [Answer(f'{{"error": {{"message": "I saw {KEY}"}}}}'.encode(), 400, headers)]

@@ -1,4 +1,4 @@
-"""Connections live and die with their event loop: nothing stays open, nothing is said at exit, nobody waits in vain."""
+"""Connections live and die with their event loop: nothing stays open, nothing is printed at exit, nothing hangs."""
 
 import asyncio
 import gc
@@ -86,7 +86,7 @@ SCRIPTS = {
             assert not open_sockets()
             logging.getLogger("asyncio").disabled = False
     """,
-    # these two share a loop in the background, which goes on to the end: they are the last
+    # these two come last, since they share a background loop that runs until the end
     "blocking": """
         agent = new_agent()
         for _ in range(3):
@@ -104,7 +104,7 @@ SCRIPTS = {
 
 
 async def run_scripts(provider, url):
-    """All scripts in an interpreter that takes every warning for an error -> its output, its complaints."""
+    """Run all scripts in an interpreter that treats warnings as errors, and return its output and errors."""
     one = "say({name!r})\nexec({code!r}, dict(globals()))\ngc.collect()\n"
     scripts = "".join(one.format(name=name, code=textwrap.dedent(text)) for name, text in SCRIPTS.items())
     process = await asyncio.create_subprocess_exec(
@@ -119,7 +119,7 @@ async def run_scripts(provider, url):
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="counts sockets as Linux shows them")
 @pytest.mark.parametrize("provider", ["open_source", "openai", pytest.param("claude", marks=pytest.mark.full)])
-async def test_scripts_leave_nothing_open_and_end_in_silence(loopback, provider):
+async def test_scripts_leave_nothing_open_and_end_silently(loopback, provider):
     loopback.answers = [good(provider)]
     url = loopback.url + ("" if provider == "claude" else "/v1")
     output, complaints = await run_scripts(provider, url)
@@ -139,8 +139,8 @@ async def all_gone(server):
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-async def test_agents_that_are_dropped_free_their_sockets(loopback, provider):
-    """As in a notebook, whose loop goes on: one agent after the other."""
+async def test_dropped_agents_free_their_sockets(loopback, provider):
+    """As in a notebook, whose loop keeps running: one agent after another."""
     loopback.answers = [good(provider)]
     url = loopback.url + ("" if provider == "claude" else "/v1")
     for _ in range(20):
@@ -153,7 +153,7 @@ async def test_agents_that_are_dropped_free_their_sockets(loopback, provider):
     await all_gone(loopback)
 
 
-async def test_aclose_closes_and_the_next_request_opens_again(loopback):
+async def test_aclose_closes_and_the_next_request_reopens(loopback):
     loopback.answers = [good("open_source")]
     provider = create_provider("open_source", model="m1", base_url=f"{loopback.url}/v1")
     for _ in range(2):
@@ -166,7 +166,7 @@ async def test_aclose_closes_and_the_next_request_opens_again(loopback):
 # ------------------------------------------------------------------ kept connections
 
 
-async def test_each_request_at_a_time_has_a_connection_which_is_kept(loopback, connect):
+async def test_concurrent_requests_have_their_own_connections_which_are_kept(loopback, connect):
     loopback.answers = [good("open_source")]
     provider = connect()
     for _ in range(3):
@@ -176,8 +176,8 @@ async def test_each_request_at_a_time_has_a_connection_which_is_kept(loopback, c
 
 
 @pytest.mark.parametrize("provider_name", PROVIDERS)
-async def test_a_connection_closed_while_it_was_idle_costs_no_error(provider_name, connect, monkeypatch):
-    """Not a retry that the user sees, nor a wait."""
+async def test_a_connection_closed_while_idle_causes_no_error(provider_name, connect, monkeypatch):
+    """Neither a visible retry nor a wait."""
     monkeypatch.setattr(retry, "FIRST_WAIT_S", 1000)
     answer, seen = good(provider_name).body, []
 
@@ -201,7 +201,7 @@ async def test_a_connection_closed_while_it_was_idle_costs_no_error(provider_nam
 
 @pytest.mark.full
 @pytest.mark.parametrize("provider", PROVIDERS[:2])
-async def test_the_time_limit_is_for_each_gap_not_for_the_whole(connect, provider):
+async def test_the_timeout_applies_to_each_gap_not_to_the_whole_answer(connect, provider):
     body = good(provider).body
     pieces = [body[start : start + len(body) // 12 + 1] for start in range(0, len(body), len(body) // 12 + 1)]
 
@@ -221,8 +221,8 @@ async def test_the_time_limit_is_for_each_gap_not_for_the_whole(connect, provide
 
 
 @pytest.mark.parametrize("provider", PROVIDERS[:2])
-async def test_connecting_has_a_time_limit_of_its_own(connect, provider, monkeypatch):
-    """A TLS server that never says a word: connecting ends long before the time limit of reading."""
+async def test_connecting_has_its_own_timeout(connect, provider, monkeypatch):
+    """A TLS server that never responds: connecting times out long before reading would."""
     monkeypatch.setattr(transport, "CONNECT_TIMEOUT_S", 0.2)
 
     async def silent(reader, _):

@@ -1,4 +1,4 @@
-"""A user's own client: what exactly arrives at Azure, Bedrock, Vertex and others, and that it stays the user's."""
+"""The user's own client: what exactly arrives at Azure, Bedrock, Vertex and others, and that it stays open."""
 
 import base64
 import json
@@ -31,7 +31,7 @@ def streaming(request):
 
 
 async def ask(loopback, answer, provider_name, client, **options):
-    """One answer through the user's client, which is open afterwards -> the request that arrived."""
+    """Get one answer through the user's client, which stays open, and return the request that arrived."""
     loopback.answers = [answer]
     provider = create_provider(provider_name, client=client, **{"model": "m1", "max_retries": 0, **options})
     assert (await provider.chat(HI)).content == "Good."
@@ -52,7 +52,7 @@ async def test_azure_by_deployment(loopback, streaming):
     assert bool(request.json.get("stream")) == streaming
 
 
-async def test_openai_with_a_client_of_ones_own_inside(loopback):
+async def test_openai_with_the_users_http_client_inside(loopback):
     async with httpx.AsyncClient(headers={"x-team": "blue"}) as inner:
         client = openai.AsyncOpenAI(api_key="mine", base_url=f"{loopback.url}/v1", http_client=inner)
         request = await ask(loopback, CHAT, "openai", client, headers={"x-more": "green"})

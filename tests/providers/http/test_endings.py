@@ -1,4 +1,4 @@
-"""Answers that were blocked, refused or cut off, in all four formats: the result says so, with the provider's words."""
+"""Answers that were blocked, refused or cut off, in all four formats: the result says so in the provider's words."""
 
 import json
 
@@ -46,7 +46,7 @@ ENDINGS = [
 
 
 @pytest.mark.parametrize(("who", "body", "status", "words"), ENDINGS)
-async def test_an_answer_that_is_not_whole_is_not_ok(loopback, connect, who, body, status, words):
+async def test_an_incomplete_answer_is_not_ok(loopback, connect, who, body, status, words):
     loopback.answers = [Answer(json.dumps(body).encode(), headers=JSON)]
     agent = Agent(connect(who[0], **who[1]))
     result = await agent.chat("Hi")
@@ -58,7 +58,7 @@ async def test_an_answer_that_is_not_whole_is_not_ok(loopback, connect, who, bod
 
 
 @pytest.mark.parametrize("calls", [False, True])
-async def test_a_refused_question_leaves_what_is_sent_unless_tools_have_run(loopback, connect, calls):
+async def test_a_refused_prompt_leaves_the_history_unless_tools_have_run(loopback, connect, calls):
     def now() -> str:
         return "noon"
 

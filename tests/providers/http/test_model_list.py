@@ -1,4 +1,4 @@
-"""`model_list`: what each provider offers, through the same transport, retries and errors as its answers."""
+"""`model_list`: each provider's models, with the same transport, retries and errors as its answers."""
 
 import json
 from datetime import date
@@ -9,7 +9,7 @@ from support.loopback import Answer
 from nbagent.errors import AuthenticationError, InvalidResponseError
 from nbagent.providers import create_provider
 
-#: provider -> where it lists, how the key is sent, how it answers
+#: provider -> path of the list, header with the key, response
 PROVIDERS = {
     "openai": ("/v1/models", "authorization", {"object": "list", "data": [{"id": "b"}, {"id": "a"}, {"id": "a"}]}),
     "open_source": ("/v1/models", "authorization", {"object": "list", "data": [{"id": "b"}, {"id": "a"}]}),
@@ -27,7 +27,7 @@ async def names(provider):
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-async def test_each_providers_listing(loopback, connect, provider):
+async def test_each_providers_model_list(loopback, connect, provider):
     path, header, body = PROVIDERS[provider]
     loopback.answers = [listing({}, 503), listing(body)]
     assert await names(connect(provider)) == ["a", "b"]
@@ -37,13 +37,13 @@ async def test_each_providers_listing(loopback, connect, provider):
     assert len(loopback.requests) == 2
 
 
-async def test_other_shapes(loopback, connect):
+async def test_model_lists_in_other_forms(loopback, connect):
     for body, expected in [([{"id": "x"}], ["x"]), ({"models": [{"name": "y"}]}, ["y"]), ({"data": []}, [])]:
         loopback.answers = [listing(body)]
         assert await names(connect()) == expected
 
 
-async def test_the_newest_come_first_by_the_date_that_the_provider_says_and_retired_ones_last(loopback, connect):
+async def test_models_are_sorted_newest_first_and_retired_ones_last(loopback, connect):
     said = [
         {"id": "undated", "created": "soon"},
         {"id": "unknown", "created_at": "1970-01-01T00:00:00Z"},
@@ -62,7 +62,7 @@ async def test_the_newest_come_first_by_the_date_that_the_provider_says_and_reti
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-async def test_errors_are_those_of_a_request(loopback, connect, provider):
+async def test_errors_are_the_same_as_for_a_request(loopback, connect, provider):
     loopback.answers = [listing({"error": {"message": "wrong key-4711", "type": "x"}}, 401)]
     with pytest.raises(AuthenticationError) as caught:
         await connect(provider, api_key="key-4711").model_list()
@@ -80,13 +80,13 @@ async def test_errors_are_those_of_a_request(loopback, connect, provider):
         (b"7", "not a JSON object"),
     ],
 )
-async def test_what_is_no_list(loopback, connect, body, says):
+async def test_invalid_model_lists(loopback, connect, body, says):
     loopback.answers = [Answer(body)]
     with pytest.raises(InvalidResponseError, match=f"open_source m1: .*{says}"):
         await connect().model_list()
 
 
-async def test_providers_of_one_model():
+async def test_providers_with_a_single_model():
     assert await names(create_provider("scripted")) == ["scripted"]
     local = create_provider("local")
     assert await names(local) == [local.model_name]

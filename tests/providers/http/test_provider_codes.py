@@ -1,4 +1,4 @@
-"""The providers' own codes: which error they become, what it says, and that it is not sent again for nothing."""
+"""The providers' own codes: which error they become, its message, and whether the request is retried."""
 
 import json
 import threading
@@ -49,7 +49,7 @@ CODES = [
 
 
 @pytest.mark.parametrize(("provider", "status", "error", "kind", "code"), CODES)
-async def test_a_providers_code_is_kept_and_decides(
+async def test_a_providers_code_is_kept_and_decides_the_error_class(
     loopback, connect, monkeypatch, provider, status, error, kind, code
 ):
     monkeypatch.setattr(retry, "FIRST_WAIT_S", 0.001)

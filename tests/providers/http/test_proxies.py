@@ -41,7 +41,7 @@ one_of_each_transport = pytest.mark.parametrize("provider", ["open_source", "ope
 
 
 async def ask(provider_name, url, **options):
-    """One answer over a provider that is closed afterwards."""
+    """One answer from a provider that is closed afterwards."""
     base_url = url + BASES.get(provider_name, "/v1")
     provider = create_provider(
         provider_name, api_key="test-key", model="m1", base_url=base_url, max_retries=0, **options
@@ -53,7 +53,7 @@ async def ask(provider_name, url, **options):
 
 
 class Proxy:
-    """Tunnels and forwards to 127.0.0.1, whatever the host is called. `user`: who is let through."""
+    """A proxy that tunnels and forwards to 127.0.0.1, whatever the host. `user` is the allowed login."""
 
     def __init__(self, user=None, status=None):
         self.seen = []
@@ -95,7 +95,7 @@ def authority():
 
 @pytest.fixture(scope="module")
 def certified(authority):
-    """TLS of a server called provider.test, by an authority that nobody knows."""
+    """TLS for a server called provider.test, from an unknown authority."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("provider.test", "127.0.0.1").configure_cert(context)
     return context
@@ -202,7 +202,7 @@ async def test_a_proxy_that_cannot_be_used(provider, monkeypatch, address, says)
         ("jupyter.localhost", "", True),
     ],
 )
-async def test_who_is_reached_without_the_proxy(host, no_proxy, direct, monkeypatch):
+async def test_hosts_that_are_reached_without_the_proxy(host, no_proxy, direct, monkeypatch):
     def nowhere(*_, **__):
         raise socket.gaierror(socket.EAI_NONAME, "nobody knows this name")
 
@@ -224,7 +224,7 @@ async def test_who_is_reached_without_the_proxy(host, no_proxy, direct, monkeypa
     [("open_source", "SSL_CERT_FILE"), ("openai", "REQUESTS_CA_BUNDLE")],
     indirect=["provider"],
 )
-async def test_an_authority_of_ones_own(provider, secure, authority_file, monkeypatch, variable):
+async def test_the_users_own_certificate_authority(provider, secure, authority_file, monkeypatch, variable):
     with pytest.raises(ProviderConnectionError, match="certificate is not trusted.*SSL_CERT_FILE") as caught:
         await ask(provider, secure.url)
     assert not caught.value.retryable

@@ -57,7 +57,7 @@ LASTING = {
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-async def test_each_status_is_tried_again_or_raised_at_once(loopback, connect, monkeypatch, provider):
+async def test_each_status_is_retried_or_raised_at_once(loopback, connect, monkeypatch, provider):
     monkeypatch.setattr(retry, "FIRST_WAIT_S", 0.001)
     for status, error in (PASSING | LASTING).items():
         loopback.requests.clear()
@@ -70,8 +70,8 @@ async def test_each_status_is_tried_again_or_raised_at_once(loopback, connect, m
         assert (caught.value.retryable, len(loopback.requests) == 2) == (status in PASSING, status in PASSING)
 
 
-async def test_no_time_at_all_is_no_wait_to_obey(loopback, connect, monkeypatch):
-    """A provider that rounds down, or names a moment that has passed, is not asked three times in a row at once."""
+async def test_a_retry_after_of_zero_is_ignored(loopback, connect, monkeypatch):
+    """Even if the provider rounds down or names a time in the past, requests are not sent without a wait."""
     monkeypatch.setattr(retry, "FIRST_WAIT_S", 0.02)
     passed = formatdate(time.time() - 30, usegmt=True)
     loopback.answers = [failed(429, retry_after="0"), failed(503, retry_after=passed), GOOD]
@@ -80,7 +80,7 @@ async def test_no_time_at_all_is_no_wait_to_obey(loopback, connect, monkeypatch)
     assert 0.03 <= second <= 0.04
 
 
-async def test_the_provider_says_whether(loopback, connect):
+async def test_the_provider_decides_whether_to_retry(loopback, connect):
     loopback.answers = [failed(500, x_should_retry="false")]
     with pytest.raises(ServerError):
         await connect().chat(HI)
@@ -89,14 +89,14 @@ async def test_the_provider_says_whether(loopback, connect):
     assert (await connect().chat(HI)).content == "Good."
 
 
-async def test_a_connection_that_breaks_after_the_finish_reason_has_broken_nothing(loopback, connect):
+async def test_a_connection_that_breaks_after_the_finish_reason_is_harmless(loopback, connect):
     loopback.answers = [Answer(sse(said("Good."), done=False), end="drop")]
     items = await items_of(connect())
     assert not retries(items)
     assert items[-1].content == "Good."
 
 
-async def test_an_event_of_another_form_is_tried_again(loopback, connect):
+async def test_an_event_of_unknown_form_is_retried(loopback, connect):
     loopback.answers = [Answer(b'data: {"choices": 7}\n\n'), GOOD]
     items = await items_of(connect())
     assert (items[-1].content, len(retries(items))) == ("Good.", 1)
@@ -118,7 +118,7 @@ async def test_silence_is_a_timeout(loopback, connect, provider):
     assert caught.value.retryable
 
 
-async def test_texts_that_come_at_once_are_one_event_and_are_kept_if_the_next_one_is_an_error(loopback, connect):
+async def test_texts_that_arrive_together_are_one_event_and_survive_an_error_after_them(loopback, connect):
     loopback.answers = [Answer(sse(said("One ", None), said("two.", None), {"error": {"message": "Out of memory."}}))]
     events = [event async for event in Agent(connect(max_retries=0)).chat_stream("Count.", raise_errors=False)]
     assert [event.content for event in events if event.type == "text"] == ["One two."]
@@ -126,7 +126,7 @@ async def test_texts_that_come_at_once_are_one_event_and_are_kept_if_the_next_on
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-async def test_what_is_not_http_is_an_error_of_our_own(connect, provider):
+async def test_a_server_without_http_is_an_nbagent_error(connect, provider):
     async def serve(reader, writer):
         await read_request(reader)
         writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfff\r\ndata: {")

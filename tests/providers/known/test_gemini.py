@@ -1,4 +1,4 @@
-"""Gemini: what its requests look like, which schemas it takes, and what is special about its answers."""
+"""Gemini: its requests, the schemas that it accepts, and what is special about its answers."""
 
 import json
 import re
@@ -32,7 +32,7 @@ def contents(*conversation):
     return body(conversation)["contents"]
 
 
-def test_the_bodys_own_fields_stay_beside_the_generation_config():
+def test_body_fields_stay_outside_the_generation_config():
     config = {"functionCallingConfig": {"mode": "ANY"}}
     extra = {"toolConfig": config, "safetySettings": [], "generationConfig": {"seed": 1}, "topK": 3}
     without = {"safetySettings": [], "generationConfig": {"topK": 3, "seed": 1}}
@@ -60,7 +60,7 @@ def streamed(*events):
     return "".join(f"data: {json.dumps(event)}\r\n\r\n" for event in events).encode()
 
 
-def test_when_to_try_again_stands_in_the_details_unless_a_header_says_it():
+def test_the_retry_delay_comes_from_the_details_unless_a_header_has_it():
     quota = {"code": 429, "message": "Quota.", "status": "RESOURCE_EXHAUSTED", "details": [{"retryDelay": "48.5s"}]}
     body = json.dumps({"error": quota}).encode()
     assert status_error(httpx2.Response(429), body).retry_after == 48.5
@@ -71,7 +71,7 @@ def test_when_to_try_again_stands_in_the_details_unless_a_header_says_it():
 
 
 @pytest.mark.parametrize("model", ["models/../x?y", "tunedModels/../../x#y"])
-async def test_no_models_name_changes_the_path(loopback, connect, model):
+async def test_no_model_name_changes_the_path(loopback, connect, model):
     loopback.answers = [Answer(streamed(said("Hi", "STOP")))]
     provider = connect("gemini", model=model)
     await provider.chat([USER])
@@ -81,7 +81,7 @@ async def test_no_models_name_changes_the_path(loopback, connect, model):
     assert re.fullmatch(r"/v1beta/(models|tunedModels)/[^/]+:streamGenerateContent", path)
 
 
-async def test_penalties_that_the_server_hands_on_have_its_own_names(loopback, connect):
+async def test_penalties_passed_on_by_the_server_have_geminis_names(loopback, connect):
     loopback.answers = [Answer(streamed(said("Hi", "STOP")))]
     await connect("gemini", model="gemini-3.7-flash").chat([USER], extra_body={"frequency_penalty": 0.5, "labels": {}})
     body = loopback.requests[0].json
@@ -89,8 +89,8 @@ async def test_penalties_that_the_server_hands_on_have_its_own_names(loopback, c
     assert {"frequency_penalty", "labels"} & body.keys() == {"labels"}
 
 
-async def test_what_its_own_tools_gave_it_to_read_is_billed_as_input(loopback, connect):
-    """Google counts it apart from the prompt, and its total is the sum of all four."""
+async def test_results_of_its_own_tools_are_billed_as_input(loopback, connect):
+    """Google counts them apart from the prompt, and its total is the sum of all four counts."""
     prompt, read, wrote, thought = 132, 1387, 65, 149
     usage = {
         "promptTokenCount": prompt,
@@ -124,7 +124,7 @@ NODE = {"type": "object", "properties": {"next": {"$ref": "#/$defs/Node"}}, "req
          NODE | {"properties": {"next": {"type": "object", "description": "Again Node."}}}),
     ],
 )  # fmt: skip
-def test_schemas_in_the_words_that_gemini_takes(given, taken):
+def test_schemas_in_the_keywords_that_gemini_accepts(given, taken):
     schema = {"type": "object", "properties": {"x": given}, "$defs": {"Node": NODE}}
     before = json.dumps(schema)
     assert gemini_schema(tool_schema(schema)) == {"type": "object", "properties": {"x": taken}}

@@ -1,4 +1,4 @@
-"""llama.cpp's own server, reached as its users do: with `open_source` and a base URL."""
+"""llama.cpp's own server, with `open_source` and a base URL, as its users do."""
 
 import pytest
 from support.requests import streamed
@@ -15,7 +15,7 @@ COUNT = [LLMMessage("user", "Count to a million.")]
 
 @pytest.fixture
 async def served(embedded_server):
-    """Makes providers that talk to the server.
+    """Creates providers that talk to the server.
 
     They retry: under load the server sometimes drops a kept connection before it answers, for any HTTP client.
     """
@@ -31,7 +31,7 @@ async def served(embedded_server):
         await provider.aclose()
 
 
-async def test_a_stream_in_pieces_says_the_same_as_the_whole(served):
+async def test_a_stream_equals_the_whole_answer(served):
     *pieces, response = [item async for item in streamed(served(), HELLO, temperature=0, max_tokens=400)]
     assert isinstance(response, LLMResponse)
     texts = [item.content for item in pieces if isinstance(item, Text)]
@@ -48,7 +48,7 @@ async def test_the_token_limit_is_a_finish_reason(served):
     assert (response.finish_reason, response.usage.output_tokens) == ("length", 7)
 
 
-async def test_a_conversation_beyond_the_window_names_the_remedy(served):
+async def test_the_error_for_a_conversation_beyond_the_window_has_a_remedy(served):
     with pytest.raises(ContextLengthError, match=r"(?s)4096.*Shorten the conversation") as caught:
         await served().chat([LLMMessage("user", "word " * 6000)])
     assert not caught.value.retryable

@@ -1,4 +1,4 @@
-"""OpenAI's two APIs: which one is chosen, what Responses requests look like, and what goes back as it came."""
+"""OpenAI's two APIs: which one is used, the requests to Responses, and what goes back unchanged."""
 
 import json
 
@@ -33,7 +33,7 @@ def result(call_id, content):
 
 
 @pytest.mark.parametrize("base_url", [None, "https://api.openai.com/v1", "https://eu.api.openai.com/v1"])
-def test_models_that_reason_are_reached_by_responses_at_openai(base_url, monkeypatch):
+def test_reasoning_models_at_openai_use_responses(base_url, monkeypatch):
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     reason = [None, "gpt-5", "gpt-5.6-luna", "o3-mini", "o4-mini-2025-04-16", "codex-mini-latest"]
     others = ["gpt-4o-mini", "gpt-4.1", "gpt-5-chat-latest"]
@@ -52,7 +52,7 @@ def test_elsewhere_chat_is_the_default(base_url, monkeypatch):
     assert OpenAIProvider(model="gpt-5").codec.path("m", True) == "/chat/completions"
 
 
-def test_a_client_of_ones_own_says_where_it_leads():
+def test_the_users_own_client_decides_the_address():
     import openai
 
     home = openai.AsyncOpenAI(api_key="k", base_url="https://api.openai.com/v1")
@@ -71,7 +71,7 @@ def test_the_api_is_a_choice_of_two():
 # ------------------------------------------------------------------ requests
 
 
-def test_options_named_as_for_chat_get_their_place():
+def test_options_with_chat_names_are_converted():
     got = body(
         [USER],
         extra={
@@ -128,7 +128,7 @@ def test_reasoning_that_the_server_cannot_look_up_is_not_sent():
     assert body([assistant("Ja – 東京", CALLS[:1], in_full)])["input"] == in_full
 
 
-def test_reasoning_that_nothing_follows_is_left_out():
+def test_reasoning_without_a_following_item_is_omitted():
     assert body([USER, assistant("", None, [THOUGHT]), USER])["input"] == body([USER, USER])["input"]
     assert body([assistant("Ja – 東京", None, [*ITEMS[:2], THOUGHT])])["input"] == ITEMS[:2]
 
@@ -154,7 +154,7 @@ def test_bodies_without_an_answer(sent, error, retryable):
     assert caught.value.retryable is retryable
 
 
-def test_a_repeated_answer_repeats_no_item():
+def test_a_repeated_answer_does_not_repeat_items():
     sent = body([USER, MESSAGE, USER, MESSAGE.replace(tool_calls=None), USER])["input"]
     ids = [item["id"] for item in sent if "id" in item]
     assert ids

@@ -1,4 +1,4 @@
-"""What makes providers' prompt caches hit: stable prefixes, Anthropic's breakpoints, and their traces and prices."""
+"""Hits in providers' prompt caches: stable prefixes, Anthropic's breakpoints, and their traces and prices."""
 
 import json
 
@@ -30,7 +30,7 @@ CODECS = {
 
 
 def conversation(rounds):
-    """A tool loop: two calls at once each round, one with an image in its result; then an answer and a new question."""
+    """A tool loop with two calls each round, one with an image in its result, then an answer and a new prompt."""
     messages = [SYSTEM, LLMMessage("user", "Add things.")]
     for n in range(rounds):
         calls = [FunctionCall("add", {"a": n}, f"c{n}a"), FunctionCall("add", {"a": -n}, f"c{n}b")]
@@ -44,7 +44,7 @@ def conversation(rounds):
 
 
 def marks_of(raw):
-    """The breakpoints of a body in the order of the prompt, each with the block it stands on."""
+    """The breakpoints of a body in the prompt's order, each with its block."""
     body = json.loads(raw)
     found = []
 
@@ -66,7 +66,7 @@ def marks_of(raw):
     return found
 
 
-def test_where_our_breakpoints_are():
+def test_places_of_our_breakpoints():
     raw = CODECS["marked messages"].encode_request(conversation(3), ResolvedOptions([ADD]), "m1")
     assert marks_of(raw) == [("5m", "add"), ("5m", "text"), ("5m", "tool_result"), ("5m", "text")]
     raw = MessagesCodec(CATALOG["claude"], "1h").encode_request(conversation(3), ResolvedOptions([ADD]), "m1")
@@ -85,7 +85,7 @@ def test_where_our_breakpoints_are():
         ("minimax", {"cache": False}, []),
     ],
 )
-async def test_the_option(loopback, connect, provider, options, marks):
+async def test_the_cache_option(loopback, connect, provider, options, marks):
     loopback.answers = [Answer(claude_said("Good."))]
     await connect(provider, **options).chat([LLMMessage("user", "hi")])
     assert [ttl for ttl, _ in marks_of(loopback.requests[0].body)] == marks
@@ -105,7 +105,7 @@ def claude_usage(**usage):
     return b"event: message_start\ndata: " + json.dumps(event).encode() + b"\n\n" + b"".join(others)
 
 
-async def test_hits_are_in_the_trace(loopback, connect):
+async def test_cache_hits_are_in_the_trace(loopback, connect):
     loopback.answers = [
         Answer(claude_usage(cache_creation_input_tokens=2000, cache_read_input_tokens=0)),
         Answer(claude_usage(cache_creation_input_tokens=50, cache_read_input_tokens=2000)),
@@ -135,15 +135,15 @@ async def test_caching_for_an_hour_costs_more(loopback, connect):
 
 
 @pytest.mark.parametrize("name", CODECS)
-def test_a_reminder_comes_after_all_that_is_cached(name):
-    """With a reminder, a request is the same byte for byte up to it, breakpoints too."""
+def test_a_reminder_comes_after_everything_cached(name):
+    """A request is the same byte for byte up to its reminder, including breakpoints."""
     codec, messages = CODECS[name], conversation(8)
     (reminder,) = ModelRequest(messages, reminder="Two steps are left.").reminder_messages
     for end in range(2, len(messages)):
         if messages[end - 1].role != "assistant":
-            told = codec.encode_request(messages[:end], ResolvedOptions([ADD]), "m1", None, [reminder])
+            reminded = codec.encode_request(messages[:end], ResolvedOptions([ADD]), "m1", None, [reminder])
             plain = codec.encode_request(messages[:end], ResolvedOptions([ADD]), "m1")
-            assert told.startswith(plain.rstrip(b'"]}'))
-            assert told.count(b"cache_control") == plain.count(b"cache_control")
-            assert told.rstrip(b"]}").endswith(b'Two steps are left.\\n</reminder>"')
-            json.loads(told)
+            assert reminded.startswith(plain.rstrip(b'"]}'))
+            assert reminded.count(b"cache_control") == plain.count(b"cache_control")
+            assert reminded.rstrip(b"]}").endswith(b'Two steps are left.\\n</reminder>"')
+            json.loads(reminded)

@@ -1,4 +1,4 @@
-"""A provider is one file and its name in the catalog: nothing else has to change."""
+"""A provider is one file and its name in the catalog. Nothing else has to change."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from nbagent.providers import catalog, create_provider, known
         ("huggingface", "HF_TOKEN", "high", {"reasoning_effort": "high"}),
     ],
 )
-async def test_one_file_makes_a_provider(loopback, monkeypatch, name, variable, thinking, sent):
+async def test_one_file_adds_a_provider(loopback, monkeypatch, name, variable, thinking, sent):
     monkeypatch.setenv(variable, "its-key")
     monkeypatch.setenv(catalog.CATALOG[name].base_url_vars[0], f"{loopback.url}/v1")
     loopback.answers = [Answer((SAMPLES / f"chat_{name}.sse").read_bytes())]

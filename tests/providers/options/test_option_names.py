@@ -1,4 +1,4 @@
-"""Only known options and `extra_body` reach a provider; any other name is an error before anything is sent."""
+"""Only known options and `extra_body` reach a provider. Any other name is an error before anything is sent."""
 
 import pytest
 from support.loopback import Answer, claude_said, gemini_said, responses_said, said, sse
@@ -56,10 +56,11 @@ async def test_an_unknown_name_is_an_error_before_anything_is_sent(loopback, con
     assert agent.conversation_history == []
 
 
-def test_a_provider_is_made_with_known_options_only():
+def test_a_provider_accepts_only_known_options():
     for provider, name, says in [
         ("openai", "api_ky", "did you mean api_key?"),
         ("local", "n_ctxt", "did you mean n_ctx?"),
+        ("qwen", "provider_nam", "did you mean provider_name?"),
         ("claude", "max_cost", "max_cost is a limit"),
         ("claude", "verify", "Name the certificates to trust in the environment variable SSL_CERT_FILE."),
     ]:
@@ -70,7 +71,7 @@ def test_a_provider_is_made_with_known_options_only():
 
 
 @pytest.mark.parametrize("provider_name", ANSWERS)
-async def test_extra_body_is_merged_into_the_body_as_it_is(loopback, connect, provider_name):
+async def test_extra_body_is_merged_into_the_body_unchanged(loopback, connect, provider_name):
     loopback.answers = [Answer(ANSWERS[provider_name])]
     provider = connect(provider_name, extra_body={"theirs": 1, "both": {"a": 1}}, **MODELS.get(provider_name, {}))
     agent = Agent(provider)
@@ -84,7 +85,7 @@ async def test_extra_body_is_merged_into_the_body_as_it_is(loopback, connect, pr
 
 
 @pytest.mark.parametrize(("provider", "field"), [("claude", "messages"), ("gemini", "contents")])
-async def test_extra_body_does_not_hold_the_conversation(loopback, connect, provider, field):
+async def test_extra_body_can_not_contain_the_conversation(loopback, connect, provider, field):
     with pytest.raises(ConfigurationError, match=f"extra_body can't contain '{field}'"):
         await Agent(connect(provider)).chat("Hi", extra_body={field: []})
     with pytest.raises(ConfigurationError, match="extra_body: expected a Mapping"):

@@ -1,4 +1,4 @@
-"""One option for how deep a model thinks: what each provider's request holds for it, as tables."""
+"""One option for how deeply a model thinks: the fields in each provider's request, as tables."""
 
 import json
 
@@ -19,7 +19,7 @@ SUMMARY = {"reasoning": {"summary": "auto"}}
 THOUGHTS = {"includeThoughts": True}
 NO = ConfigurationError
 
-#: What requests hold besides these is not about thinking.
+#: The fields about thinking.
 OTHER = {"model", "stream", "messages", "input", "contents", "max_tokens", "stream_options", "store", "include"}
 
 
@@ -28,7 +28,7 @@ def made(spec, **options):
 
 
 def fields(provider, **options):
-    """The fields of a request that are about thinking; Gemini's without their generationConfig."""
+    """A request's fields about thinking, without Gemini's `generationConfig` around them."""
     raw = provider._encode(provider.resolve(ModelRequest(HI, options=options)), {})
     body = {name: value for name, value in json.loads(raw).items() if name not in OTHER}
     return body.pop("generationConfig", {}) | body
@@ -56,7 +56,7 @@ def kwargs(**template):
 
 #: model -> the fields for None, False, True, "minimal", "high", "max"
 TABLE = {
-    # always adaptive; the newest bind their thinking to what was said before
+    # always adaptive; the newest bind their thinking to the messages before it
     "claude:claude-fable-5-1": ({"thinking": BOUND}, NO, {"thinking": BOUND}, effort("low", BOUND),
                                 effort("high", BOUND), effort("max", BOUND)),
     "claude:claude-sonnet-5-5": ({"thinking": BOUND}, {"thinking": {"type": "between_tools"}}, {"thinking": BOUND},
@@ -119,7 +119,7 @@ VALUES = (None, False, True, "minimal", "high", "max")
 
 
 @pytest.mark.parametrize("spec", TABLE)
-def test_what_each_model_is_sent(spec):
+def test_thinking_fields_for_each_model(spec):
     for value, sent in zip(VALUES, TABLE[spec], strict=True):
         if sent is NO:
             with pytest.raises(ConfigurationError, match="thinking"):
@@ -131,7 +131,7 @@ def test_what_each_model_is_sent(spec):
             assert fields(made(spec), thinking=value) == sent, value
 
 
-def test_by_chat_completions_an_effort_and_no_summary():
+def test_chat_completions_get_an_effort_but_no_summary():
     provider = made("openai:gpt-5.6-terra", api="chat", thinking="high")
     assert fields(provider) == {"reasoning_effort": "high"}
     assert fields(made("openai:gpt-5.6-terra", api="chat")) == {}
@@ -142,7 +142,7 @@ def test_words_for_off_and_on():
     assert fields(made("deepseek"), thinking="on") == ENABLED
 
 
-def test_a_request_says_otherwise_than_its_provider():
+def test_a_request_overrides_its_provider():
     provider = made("deepseek", thinking="low")
     assert fields(provider, thinking=False) == DISABLED
     assert fields(provider, thinking=None) == ENABLED | {"reasoning_effort": "low"}
@@ -158,7 +158,7 @@ def test_a_request_says_otherwise_than_its_provider():
         ("local", "high", "does not think"),
     ],
 )
-def test_an_impossible_value_is_refused_with_what_is_possible(spec, value, words):
+def test_an_impossible_value_is_refused_with_the_possible_ones(spec, value, words):
     with pytest.raises(ConfigurationError, match=words):
         create_provider(spec, thinking=value)
 
@@ -183,7 +183,7 @@ OWN = [
 
 
 @pytest.mark.parametrize(("spec", "own", "with_level", "alone"), OWN)
-def test_the_providers_own_fields_win(spec, own, with_level, alone):
+def test_the_providers_own_fields_take_precedence(spec, own, with_level, alone):
     assert fields(made(spec, **own)) == alone
     if with_level is not None:
         assert fields(made(spec, **own), thinking="high") == with_level

@@ -1,4 +1,4 @@
-"""What thinking means for the rest of a request: temperature, streams, the trace, what a refusal teaches."""
+"""The effects of thinking on the rest of a request: temperature, streams, the trace, refusals."""
 
 import json
 
@@ -39,7 +39,7 @@ TEMPERATURES = [
 ]
 
 
-def test_temperature_goes_where_it_is_taken():
+def test_a_temperature_is_sent_where_it_is_accepted():
     for each in TEMPERATURES:
         check_temperature(*each)
 
@@ -54,18 +54,18 @@ def check_temperature(spec, options, taken):
     assert "temperature" not in body.get("generationConfig", body)
 
 
-async def test_a_temperature_that_is_left_out_is_told_once(loopback, connect):
+async def test_an_omitted_temperature_is_reported_once(loopback, connect):
     loopback.answers = [Answer(sse(said("Good.")))]
     agent = Agent(connect("openai", model="gpt-5.6-terra", api="chat"))
     for temperature in (0.0, 0.0, 0.7):
         await agent.chat("hi", temperature=temperature)
-    told = agent.trace.events.query("type == 'http'")["content"].tolist()
-    assert [text.partition(": ")[2] for text in told] == ["0.0 is not sent.", "0.7 is not sent."]
+    notes = agent.trace.events.query("type == 'http'")["content"].tolist()
+    assert [text.partition(": ")[2] for text in notes] == ["0.0 is not sent.", "0.7 is not sent."]
     assert all("temperature" not in request.json for request in loopback.requests)
     assert [json.loads(params)["temperature"] for params in agent.trace.calls["params"]] == [None] * 3
 
 
-async def test_the_trace_says_how_deep(loopback, connect):
+async def test_the_trace_has_the_thinking_level(loopback, connect):
     loopback.answers = [Answer(claude_said("Good."))]
     agent = Agent(connect("claude", model="claude-opus-5"))
     for thinking in (None, "minimal", True, False, {"type": "adaptive"}):
@@ -82,7 +82,7 @@ async def test_the_trace_says_how_deep(loopback, connect):
     ("model", "thinking", "streaming", "streamed"),
     [("qwen3.7-plus", None, False, True), ("qwen3.7-plus", False, False, False), ("qwen-plus", "low", False, True)],
 )
-async def test_qwen_streams_where_it_thinks(loopback, connect, model, thinking, streaming, streamed):
+async def test_qwen_streams_when_it_thinks(loopback, connect, model, thinking, streaming, streamed):
     loopback.answers = [Answer(sse(said("Good.")))]
     provider = connect("qwen", model=model, thinking=thinking, streaming=streaming)
     assert (await provider.chat(HI)).content == "Good."
@@ -106,7 +106,7 @@ RESCUES = [
 
 
 @pytest.mark.parametrize(("provider_name", "model", "error", "instead"), RESCUES)
-async def test_what_a_model_refuses_after_all_is_learned(loopback, connect, provider_name, model, error, instead):
+async def test_unexpected_refusals_are_learned(loopback, connect, provider_name, model, error, instead):
     body = {"type": "error", "error": {"type": "invalid_request_error", "message": error}}
     refusal = json.dumps(body if isinstance(error, str) else error).encode()
     good = claude_said("Good.") if provider_name == "claude" else responses_said("Good.")

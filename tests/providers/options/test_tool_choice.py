@@ -1,4 +1,4 @@
-"""One option for which tool is called: each format's form, what a provider has no form for, and where a run goes on."""
+"""One option for which tool is called: each format's form, choices that a provider lacks, and how a run continues."""
 
 import json
 
@@ -40,7 +40,7 @@ def mode(word, **more):
 
 CHAT_ADD = {"type": "function", "function": {"name": "add"}}
 BOTH = ["add", "mul"]
-#: provider and model -> for "none", "required" and "add": what is sent, and the tools that are offered
+#: provider and model -> for "none", "required" and "add": the fields that are sent, and the offered tools
 TABLE = {
     "openai:gpt-5.6-terra": (("none", BOTH), ("required", BOTH), ({"type": "function", "name": "add"}, BOTH)),
     "openai:gpt-4o": (("none", BOTH), ("required", BOTH), (CHAT_ADD, BOTH)),
@@ -60,7 +60,7 @@ TABLE = {
 
 
 @pytest.mark.parametrize("spec", TABLE)
-def test_what_each_provider_is_sent(spec):
+def test_tool_choice_fields_for_each_provider(spec):
     for choice, sent in zip(("none", "required", "add"), TABLE[spec], strict=True):
         if sent is NO:
             with pytest.raises(ConfigurationError, match=f"tool_choice='{choice}'.*Pass"):
@@ -95,7 +95,7 @@ def test_forcing_a_call_from_a_model_that_thinks(spec, options, sent):
         assert body(spec, "add", **options)["tool_choice"] == sent
 
 
-def test_required_is_the_name_where_there_is_one_tool_and_no_such_word():
+def test_required_becomes_the_name_of_the_only_tool_if_unsupported():
     assert body("qwen:qwen-plus", "required", [ADD])["tool_choice"] == CHAT_ADD
     sent = body("claude:claude-haiku-4-5", "加", [ADD | {"name": "加"}])
     assert [sent["tool_choice"]["name"]] == names(sent)
@@ -103,7 +103,7 @@ def test_required_is_the_name_where_there_is_one_tool_and_no_such_word():
         body("qwen:qwen-plus", "required")
 
 
-def test_a_choice_that_is_none_is_refused_with_what_there_is():
+def test_an_invalid_choice_is_refused_with_the_possible_ones():
     with pytest.raises(ConfigurationError, match="while it thinks. Pass thinking=False with it"):
         body("deepseek:deepseek-v4-flash", "required")
     with pytest.raises(ConfigurationError, match="can't be made to call a tool. Pass 'auto' or 'none'"):
@@ -124,13 +124,13 @@ def test_a_choice_that_is_none_is_refused_with_what_there_is():
         ("gemini:gemini-3.7-flash", mode("VALIDATED"), "toolConfig"),
     ],
 )
-def test_the_providers_own_form_goes_through(spec, own, name):
+def test_the_providers_own_form_is_sent_unchanged(spec, own, name):
     assert body(spec, own)[name] == own
 
 
 @pytest.mark.parametrize("spec", ["openai:gpt-4o", "claude:claude-opus-5", "gemini:gemini-3.7-flash"])
-def test_a_forced_call_is_forced_once(spec):
-    """Else a run would never end."""
+def test_a_call_is_forced_only_once(spec):
+    """Otherwise a run would never end."""
     for choice in ("required", "add"):
         assert not {"tool_choice", "toolConfig"} & set(body(spec, choice, messages=RESULT))
         assert {"tool_choice", "toolConfig"} & set(body(spec, choice, messages=[*RESULT, *HI]))
@@ -154,7 +154,7 @@ async def test_a_run_with_a_forced_tool_and_its_trace(loopback, connect):
     assert agent.trace.calls["tool_choice"].isna().tolist() == [False, False, True]
 
 
-async def test_of_the_providers_own_choice_a_request_can_differ(loopback, connect):
+async def test_a_request_can_override_the_providers_choice(loopback, connect):
     loopback.answers = [Answer(sse(said("Good.")))]
     provider = connect("open_source", tool_choice="required")
     for choice in (None, "none"):
@@ -164,7 +164,7 @@ async def test_of_the_providers_own_choice_a_request_can_differ(loopback, connec
     assert sent == ["required", "none", None]
 
 
-async def test_where_tools_are_described_in_the_prompt(loopback, connect):
+async def test_tool_choice_with_tools_described_in_the_prompt(loopback, connect):
     loopback.answers = [Answer(sse(said("Good.")))]
     agent = Agent(connect("open_source", function_calling=False), tools=[add])
     assert (await agent.chat("add 1 and 2", tool_choice="none")).content == "Good."

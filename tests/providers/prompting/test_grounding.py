@@ -1,4 +1,4 @@
-"""What a request can mean: the tool, the values of its arguments, and the calls that it asks for."""
+"""The meaning of a request: the tool, the values of its arguments, and the calls."""
 
 import pytest
 from support.small_tools import MEAN_BY, MEDIAN, TIMER, TOOLS, WEATHER, tool
@@ -61,7 +61,7 @@ def test_a_tool_needs_values_for_its_required_arguments():
         ("note 'tax' due on May 3, 2027, not pinned", NOTE, {"text": "tax", "due_date": "2027-05-03", "pinned": False}),
     ],
 )
-def test_each_argument_gets_what_the_request_says_of_it(request_text, asked, arguments):
+def test_each_argument_gets_its_value_from_the_request(request_text, asked, arguments):
     assert ground(request_text, asked) == [arguments]
 
 
@@ -77,7 +77,7 @@ def test_several_values_for_one_argument_are_several_calls(request_text, asked, 
     assert ground(request_text, asked) == calls
 
 
-def test_references_and_all_forms_of_schemas_are_read():
+def test_references_and_other_forms_of_schemas_are_read():
     parameters = {
         "$defs": {"Unit": {"enum": ["celsius", "fahrenheit"], "type": "string"}},
         "type": "object",

@@ -38,7 +38,7 @@ async def test_the_small_model_calls_the_right_tool(embedded, request_text, name
 
 
 @pytest.mark.local_model
-async def test_if_no_tool_fits_it_just_answers(embedded):
+async def test_without_a_fitting_tool_the_model_just_answers(embedded):
     asked = [user("What is a median?")]
     items = [item async for item in streamed(embedded, asked, TOOLS, max_tokens=12)]
     response = items[-1]
@@ -47,7 +47,7 @@ async def test_if_no_tool_fits_it_just_answers(embedded):
 
 
 @pytest.mark.local_model
-async def test_calls_and_answers_that_rules_make_take_no_tokens(embedded):
+async def test_rule_based_calls_and_answers_take_no_tokens(embedded):
     def current_time() -> dict:
         """The current time."""
         return {"hours": [10, 11, 12], "zone": "UTC"}
@@ -61,7 +61,7 @@ async def test_calls_and_answers_that_rules_make_take_no_tokens(embedded):
 
 
 @pytest.mark.parametrize(("text", "city"), [('{"city": "Oslo"}', "Oslo"), ('{"city": "O', "Rome"), ("none", "Rome")])
-async def test_the_model_chooses_where_the_request_leaves_several_values(text, city):
+async def test_the_model_chooses_among_several_values(text, city):
     inner = FakeCompleter(text, cut_off=text.endswith("O"))
     response = await PromptedProvider(inner).chat([user("Is the weather better in Rome or in Oslo?")], TOOLS)
     assert len(inner.prompts) == 1
@@ -69,7 +69,7 @@ async def test_the_model_chooses_where_the_request_leaves_several_values(text, c
     assert response.usage == Usage(7, 3)
 
 
-async def test_a_language_that_the_small_model_cannot_read_is_said():
+async def test_an_unreadable_language_is_reported():
     response = await PromptedProvider(inner := FakeCompleter()).chat([user("法国的首都是哪里？")], TOOLS)
     no_tool = response.metadata["no_tool"]
     assert (response.content, response.usage, inner.chats, no_tool) == (UNREADABLE, Usage(), [], False)
@@ -82,7 +82,7 @@ async def test_arguments_that_do_not_fit_lead_to_no_call():
     assert response.metadata["no_tool"] is True
 
 
-async def test_a_forced_call_is_of_the_likeliest_tool():
+async def test_a_forced_call_uses_the_likeliest_tool():
     provider = PromptedProvider(FakeCompleter())
     for choice in ("required", "set_timer"):
         response = await provider.chat([user("5, please")], [MEAN_BY, TIMER], tool_choice=choice)
@@ -91,7 +91,7 @@ async def test_a_forced_call_is_of_the_likeliest_tool():
         await provider.chat([user("5")], [TIMER], tool_choice="timer")
 
 
-def test_an_answer_from_memory_is_short_unless_its_length_is_given():
+def test_an_answer_from_memory_is_short_unless_max_tokens_is_set():
     asked, used, none, given = [user("Heaviest?")], after(CALL, MEANS), {"max_tokens": None}, {"max_tokens": 500}
     cases = ((asked, TOOLS, none, 120), (asked, None, {}, 300), (used, TOOLS, {}, 300), (asked, TOOLS, given, 500))
     for messages, tools, options, limit in cases:
@@ -117,7 +117,7 @@ async def test_all_results_of_a_turn_are_answered():
     assert response.metadata["quoted"]
 
 
-async def test_an_answer_that_repeats_itself_is_ended():
+async def test_an_answer_that_repeats_itself_is_stopped():
     closed = False
 
     class Endless(FakeCompleter):
@@ -162,7 +162,7 @@ def test_old_turns_are_dropped_whole():
 # ---------------------------------------------------------------- a server model without tool calling
 
 
-async def test_a_server_model_is_asked_for_json(loopback, connect):
+async def test_a_server_model_is_prompted_for_json(loopback, connect):
     wanted = '```json\n{"name": "get_weather", "arguments": {"city": "Rome"}}\n```'
     loopback.answers = [Answer(sse(said(wanted)))]
     response = await connect(function_calling=False).chat([user("How is it in Rome?")], TOOLS)

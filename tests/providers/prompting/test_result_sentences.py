@@ -1,4 +1,4 @@
-"""Sentences that quote the results of tools."""
+"""Sentences that quote tool results."""
 
 import json
 
@@ -25,5 +25,5 @@ from nbagent.providers.prompting.result_sentences import result_sentence
         ("x" * 700, f"`f()` gives {'x' * 599}…."),
     ],
 )
-def test_how_results_are_quoted(content, answer):
+def test_quoted_results(content, answer):
     assert result_sentence(FunctionCall("f"), LLMMessage("tool", content, name="f")) == answer

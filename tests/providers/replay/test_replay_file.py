@@ -1,4 +1,4 @@
-"""The file of a recording: it holds no secrets, and every line but the last is complete whatever happens."""
+"""A recording's file: it contains no secrets, and every line but the last is always complete."""
 
 import pytest
 from support.loopback import Answer, said, sse
@@ -54,7 +54,7 @@ async def test_secrets_are_never_written(path, connect, loopback, monkeypatch):
     assert "$ANTHROPIC_API_KEY" in result.content
 
 
-async def test_a_secret_of_digits_leaves_numbers_numbers(path, monkeypatch):
+async def test_numbers_that_contain_a_secrets_digits_stay(path, monkeypatch):
     monkeypatch.setenv("DB_PASSWORD", "73918264")
     monkeypatch.setenv("MY_API_KEY", "00000000")
     monkeypatch.setenv("MAX_OUTPUT_TOKENS", "100000")
@@ -68,7 +68,7 @@ async def test_a_secret_of_digits_leaves_numbers_numbers(path, monkeypatch):
     assert len(exchanges_in(path)) == 2
 
 
-async def test_an_incomplete_last_line_is_left_out_and_overwritten(path):
+async def test_an_incomplete_last_line_is_skipped_and_overwritten(path):
     with nbagent.record(path):
         for number in "12":
             await Agent(ScriptedProvider([number])).chat(number)
@@ -80,7 +80,7 @@ async def test_an_incomplete_last_line_is_left_out_and_overwritten(path):
         assert str(await Agent(ScriptedProvider([])).chat("2")) == "two"
 
 
-async def test_a_recording_stays_where_it_began(tmp_path, monkeypatch):
+async def test_a_recording_stays_in_its_folder(tmp_path, monkeypatch):
     (tmp_path / "data").mkdir()
     monkeypatch.chdir(tmp_path)
     with nbagent.record("data/run.jsonl"):
@@ -92,7 +92,7 @@ async def test_a_recording_stays_where_it_began(tmp_path, monkeypatch):
     assert "one" in (tmp_path / "run.jsonl").read_text("utf-8")
 
 
-async def test_a_recording_that_is_deleted_meanwhile_begins_anew(path):
+async def test_a_recording_deleted_while_open_starts_again(path):
     agent = Agent(ScriptedProvider(["1", "2", "3"]))
     with nbagent.record(path):
         await agent.chat("one")
@@ -102,7 +102,7 @@ async def test_a_recording_that_is_deleted_meanwhile_begins_anew(path):
     assert [each.response["content"] for each in exchanges_in(path)] == ["2", "3"]
 
 
-async def test_what_another_provider_says_of_its_answer_breaks_no_recording(path):
+async def test_unusual_metadata_does_not_break_a_recording(path):
     metadata = {"usage": {"prompt_tokens": 5}}
     with nbagent.record(path):
         await Agent(ScriptedProvider([LLMResponse("hello", None, "stop", metadata)])).chat("hi")

@@ -1,4 +1,4 @@
-"""Recording what models answer and replaying it exactly; the modes; the difference shown if no answer is recorded."""
+"""Recording models' answers and replaying them exactly, the modes, and the difference shown if an answer is missing."""
 
 import asyncio
 import json
@@ -50,7 +50,7 @@ def lines(path):
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
-async def test_a_replay_is_what_was_recorded(path):
+async def test_a_replay_equals_the_recording(path):
     first = Agent(ScriptedProvider(turns(), model="m"), tools=[double], system_prompt="Be brief.")
     with nbagent.record(path):
         recorded = await events_of(first)
@@ -67,7 +67,7 @@ async def test_a_replay_is_what_was_recorded(path):
     assert first.trace.calls["replayed"].tolist() == [False, False]
 
 
-async def test_times_are_those_of_the_recording_without_what_had_to_be_set_up(path):
+async def test_times_come_from_the_recording_without_the_set_up(path):
     class SettingUp(ScriptedProvider):
         async def stream(self, request):
             with request.timing:
@@ -103,7 +103,7 @@ async def test_a_replay_provider_needs_no_block(path):
         create_provider("replay:no_such_file.jsonl")
 
 
-async def test_the_error_shows_what_differs(path):
+async def test_the_error_shows_the_difference(path):
     with nbagent.record(path):
         await events_of(Agent(ScriptedProvider(["x"]), system_prompt="Be brief."), "An unrelated question")
         await events_of(Agent(ScriptedProvider(turns()), tools=[double], system_prompt="Be brief."))
@@ -137,7 +137,7 @@ async def test_mode_once_records_if_there_is_no_file(path):
         assert str(await Agent(Silent()).chat("1")) == "real"
 
 
-async def test_mode_new_records_what_the_file_does_not_hold(path):
+async def test_mode_new_records_requests_missing_in_the_file(path):
     with nbagent.record(path):
         await Agent(ScriptedProvider(["old"])).chat("1")
     mixed = Agent(ScriptedProvider(["new"]))
@@ -150,7 +150,7 @@ async def test_mode_new_records_what_the_file_does_not_hold(path):
     assert len(lines(path)) == 3
 
 
-async def test_mode_all_begins_anew_with_the_first_answer(path):
+async def test_mode_all_overwrites_the_file_with_the_first_answer(path):
     with nbagent.record(path):
         await Agent(ScriptedProvider(["old"])).chat("1")
     before = path.read_bytes()
@@ -200,7 +200,7 @@ async def test_failures_are_replayed(path, error):
     assert agent.trace.runs[["status", "replayed"]].values.tolist() == [["error", True]]
 
 
-async def test_what_is_interrupted_or_has_no_key_is_not_written(path, monkeypatch):
+async def test_interrupted_answers_and_missing_keys_are_not_written(path, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with nbagent.record(path):
         async for event in Agent(ScriptedProvider(["one two three"])).chat_stream("1"):

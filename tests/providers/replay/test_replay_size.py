@@ -1,4 +1,4 @@
-"""Long recordings stay small and quick: what requests share is written, read and compared once."""
+"""Long recordings stay small and fast: what requests share is written, read and compared once."""
 
 import json
 from itertools import pairwise
@@ -8,7 +8,7 @@ from nbagent import Agent, FunctionCall, ScriptedProvider
 
 
 def price(item: str) -> str:
-    """What an item costs today."""
+    """The price of an item today."""
     return f"{item} costs {len(item)} €"
 
 
@@ -29,7 +29,7 @@ def lines(path):
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
-def test_a_recording_grows_with_what_is_said(path):
+def test_a_recording_grows_with_the_conversation(path):
     turns = 20
     with nbagent.record(path):
         recorded = talk(shopping(turns), turns)

@@ -1,4 +1,4 @@
-"""Replaying the results of tools too, and which model gets which answer if several received the same request."""
+"""Replaying tool results, and each model's own answers if several received the same request."""
 
 import pytest
 
@@ -12,7 +12,7 @@ ASKED = [FunctionCall("draw", {"n": 1}), FunctionCall("draw", {"n": 1}), Functio
 
 
 class Tools:
-    """Tools whose results differ in each call."""
+    """Tools whose results differ at each call."""
 
     def __init__(self):
         self.ran = 0
@@ -55,7 +55,7 @@ async def test_results_are_replayed_and_no_tool_runs(path):
     assert playing.trace.tool_calls["is_error"].tolist() == [False, False, True, False]
 
 
-async def test_tools_run_if_the_model_itself_is_asked(path):
+async def test_tools_run_if_the_model_itself_answers(path):
     tools = Tools()
     with nbagent.record(path):
         await tools.agent([FunctionCall("draw", {"n": 1}), "old"]).chat("Draw")
@@ -77,7 +77,7 @@ async def test_a_result_that_is_not_recorded_is_an_error(path):
     assert tools.ran == 1
 
 
-async def test_recorded_images_can_not_be_replayed(path):
+async def test_recorded_images_cannot_be_replayed(path):
     with nbagent.record(path):
         await Tools().agent([FunctionCall("picture", {}), "nice"]).chat("Show")
     with nbagent.replay(path, run_tools=False), pytest.raises(ReplayError, match="picture returned an image"):

@@ -1,4 +1,4 @@
-"""Recordings in trouble: several processes, full disks, missing rights, lines that somebody spoiled."""
+"""Recordings in trouble: several processes, full disks, missing permissions, corrupt lines."""
 
 import os
 import subprocess
@@ -53,7 +53,7 @@ with nbagent.record(sys.argv[1]):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits a file's size")
-def test_an_answer_that_can_not_be_written_reaches_the_agent(path):
+def test_an_answer_that_cannot_be_written_reaches_the_agent(path):
     ran = subprocess.run([sys.executable, "-c", LIMITED, str(path)], capture_output=True, text=True, check=True)
     assert ran.stdout == "b\n"
     assert "an answer is not in the recording" in ran.stderr
@@ -62,7 +62,7 @@ def test_an_answer_that_can_not_be_written_reaches_the_agent(path):
     assert [each.response["content"][0] for each in recorded.exchanges] == ["a"]
 
 
-def test_missing_rights_are_an_error_before_anything_is_asked(path):
+def test_missing_permissions_are_an_error_before_any_request(path):
     path.parent.chmod(0o500)
     user = os.geteuid()
     try:

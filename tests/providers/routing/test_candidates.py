@@ -1,4 +1,4 @@
-"""Several models: the question chooses among them, and the next one goes on when one is down or refuses."""
+"""Several models: the prompt chooses among them, and the next one takes over when one is down or refuses."""
 
 import pytest
 from support.loopback import Answer, Loopback, claude_said, gemini_said, said, sse
@@ -44,7 +44,7 @@ def gemini_at(server):
 
 @pytest.fixture
 def clock(monkeypatch):
-    """The clock of the rests, as a list with the time."""
+    """The clock for failed models' rests, as a list with the time."""
     now = [1000.0]
     monkeypatch.setattr(candidates, "monotonic", lambda: now[0])
     return now
@@ -55,11 +55,11 @@ def scripted(turns, model="m", **options):
 
 
 def said_by(name, **options):
-    """A model that says its name and the number of messages that it reads."""
+    """A model that answers with its name and the number of messages."""
     return scripted(lambda messages, _: f"{name} {len(messages)}", name, **options)
 
 
-async def test_the_next_provider_goes_on_between_tools_and_answer_and_the_first_comes_back(clock):
+async def test_the_next_provider_takes_over_between_tools_and_answer_and_the_first_returns(clock):
     async with Loopback() as claude, Loopback() as openai:
         claude.answers = [Answer(claude_stream(THOUGHT, CALL, reason="tool_use")), DOWN, Answer(claude_said("Six."))]
         openai.answers = [Answer(sse(said("It is 4.", usage=USED)))]
@@ -85,7 +85,7 @@ async def test_the_next_provider_goes_on_between_tools_and_answer_and_the_first_
     assert calls["step"].tolist() == [1, 2, 2, 1, 1]
 
 
-async def test_three_providers_and_what_had_come_of_a_broken_answer():
+async def test_three_providers_and_the_pieces_of_a_broken_answer():
     async with Loopback() as claude, Loopback() as openai, Loopback() as gemini:
         claude.answers = [DOWN]
         openai.answers = [Answer(sse(said("It may be", finish=None), done=False), end="drop")]
@@ -111,7 +111,7 @@ async def test_three_providers_and_what_had_come_of_a_broken_answer():
     assert calls["cost_usd"].tolist()[0] == 0.0
 
 
-async def test_what_is_the_providers_trouble_goes_on_and_what_is_the_users_own_is_told():
+async def test_provider_failures_fall_back_and_user_errors_are_raised():
     troubles = (RateLimitError, QuotaError, RegionError, ServerError, ProviderConnectionError, IncompleteStreamError)
     for error in troubles:
         for kind in (Agent, Candidates):
@@ -134,7 +134,7 @@ async def test_if_all_fail_the_last_error_is_raised():
     assert agent.conversation_history == []
 
 
-async def test_a_provider_without_a_key_is_passed_over_and_all_without_one_are_an_error(monkeypatch):
+async def test_a_provider_without_a_key_is_skipped_and_none_with_a_key_is_an_error(monkeypatch):
     for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     agent = Agent("scripted")
@@ -145,7 +145,7 @@ async def test_a_provider_without_a_key_is_passed_over_and_all_without_one_are_a
         agent.provider = ["claude", "openai"]
 
 
-async def test_forks_share_who_rests_and_a_rested_one_is_asked_last(clock):
+async def test_forks_share_failures_and_a_failed_model_is_tried_last(clock):
     first = scripted([ServerError("down"), "a"])
     agent = Agent([first, said_by("b")])
     await agent.chat("Hi")
@@ -169,7 +169,7 @@ def by_word(messages):
     return "strong" if "why" in messages[-1].text else "cheap"
 
 
-async def test_what_follows_a_tool_is_asked_of_the_same_model_and_chosen_once():
+async def test_after_a_tool_the_same_model_continues_without_another_choice():
     asked = []
 
     def choose(messages):
@@ -205,7 +205,7 @@ async def test_an_agent_may_choose_and_its_tokens_count_for_the_run():
     ("question", "model"),
     [("Hi", "small"), ("Hi " * 200, "large"), ("What is this?\n```\nx\n```", "large"), ("", "small")],
 )
-async def test_without_a_function_short_questions_get_the_first_model(question, model):
+async def test_without_a_function_the_first_model_answers_short_prompts(question, model):
     agent = Agent(Candidates({"small": said_by("small"), "middle": said_by("middle"), "large": said_by("large")}))
     assert (await agent.chat(question or "x")).content.startswith(model)
 
@@ -216,7 +216,7 @@ async def test_a_model_may_be_a_list():
     assert (await agent.chat("why?")).content == "other 1"
 
 
-async def test_a_key_that_is_missing_is_told_with_the_name_of_its_model(monkeypatch):
+async def test_the_error_for_a_missing_key_names_its_model(monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(AuthenticationError, match="OPENAI_API_KEY") as caught:
         Agent("scripted").provider = Candidates({"cheap": said_by("cheap"), "strong": "openai"})
@@ -237,6 +237,6 @@ async def test_a_key_that_is_missing_is_told_with_the_name_of_its_model(monkeypa
         ),
     ],
 )
-def test_wrong_arguments_are_said_by(make, problem):
+def test_wrong_arguments_are_named(make, problem):
     with pytest.raises(ConfigurationError, match=problem):
         make()

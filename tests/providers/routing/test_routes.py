@@ -1,4 +1,4 @@
-"""`agent.route`: functions answer simple questions in place of a model."""
+"""`agent.route`: functions answer simple prompts instead of a model."""
 
 import re
 import threading
@@ -13,7 +13,7 @@ def counting():
     return ScriptedProvider(lambda messages, _: f"the model reads {len(messages)}")
 
 
-async def test_a_pattern_and_a_predicate_answer_and_the_model_reads_on():
+async def test_routes_by_pattern_and_predicate_and_the_model_sees_their_answers():
     agent = Agent(counting())
     agent.route(r"(?i)how much is (\d+) \+ (\d+)", lambda match: int(match[1]) + int(match[2]))
     agent.route(str.isupper, lambda question: f"Don't shout {question}")
@@ -24,12 +24,12 @@ async def test_a_pattern_and_a_predicate_answer_and_the_model_reads_on():
     assert [message.text for message in agent.conversation_history[:2]] == ["How much is 2 + 2?", "4"]
 
 
-async def test_no_model_is_looked_for(monkeypatch):
+async def test_no_model_is_needed(monkeypatch):
     monkeypatch.setenv("NBAGENT_MODEL", "nobody:knows")
     assert (await Agent().route("time", lambda match: "noon").chat("What time is it?")).content == "noon"
 
 
-async def test_its_runs_are_in_the_trace_and_cost_nothing():
+async def test_runs_of_routes_are_in_the_trace_and_cost_nothing():
     agent = Agent("openai:gpt-5-mini")  # which has no key, and needs none for this
 
     def now(match):
@@ -44,7 +44,7 @@ async def test_its_runs_are_in_the_trace_and_cost_nothing():
     assert events[-1].result.cost == 0.0
 
 
-async def test_functions_may_be_async_and_blocking_ones_get_a_thread():
+async def test_functions_may_be_async_and_blocking_ones_run_in_a_thread():
     async def later(question):
         return "later"
 
@@ -54,7 +54,7 @@ async def test_functions_may_be_async_and_blocking_ones_get_a_thread():
     assert (await agent.chat("b")).content != threading.current_thread().name
 
 
-async def test_forks_have_them_and_other_tasks_do_not():
+async def test_forks_have_routes_and_other_tasks_do_not():
     agent = Agent(ScriptedProvider(lambda *_: '{"result": 1}')).route(".", lambda match: "routed")
     assert (await agent.fork().chat("x")).content == "routed"
     assert await agent.extract("x", int) == 1
@@ -62,7 +62,7 @@ async def test_forks_have_them_and_other_tasks_do_not():
     assert (await agent.chat("x")).content == '{"result": 1}'
 
 
-async def test_an_answer_of_the_wrong_kind_and_a_failure_are_told():
+async def test_an_answer_of_the_wrong_type_and_a_failure_are_errors():
     agent = Agent(counting()).route("a", lambda match: None)
     agent.route("b", lambda match: 1 / 0)
     with pytest.raises(ConfigurationError, match="The route function returned None"):

@@ -1,4 +1,4 @@
-"""The Messages API as Claude and MiniMax answer it, and what they refuse, in their own words where these are known."""
+"""The Messages API of Claude and MiniMax: their answers, and their refusals, in their own words where known."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class MessagesDialect(Dialect):
     counts_written = True
 
     def beginning(self, reply: Reply, asked: Asked) -> list[Any]:
-        """Each block with its start, its pieces and its stop; token counts come at the start and in between."""
+        """Each block with its start, pieces and stop. Token counts come at the start and in between."""
         message = {**self._message(asked), "content": [], "stop_reason": None, "usage": self._usage(reply, 1)}
         events: list[Any] = [{"type": "message_start", "message": message}, {"type": "ping"}]
         for index, part in enumerate(reply.parts):
@@ -154,7 +154,7 @@ _BLOCK_FIELDS = {
 _BY_ROLE = {"user": "text image document tool_result", "assistant": "text tool_use thinking redacted_thinking"}
 _NAME = r"[a-zA-Z0-9_-]{1,128}"
 _EXTRA = "{}: Extra inputs are not permitted"
-#: What a block of a kind has to be.
+#: The required fields of each kind of block.
 _BLOCKS = {
     "text": (lambda block, _: block["text"].strip(), "text content blocks must contain non-whitespace text"),
     "image": (lambda block, _: block["source"].keys() == {"type", "media_type", "data"}, "source: Field required"),
@@ -207,7 +207,7 @@ def _marks(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def _check_conversation(provider: MessagesDialect, messages: Sequence[dict[str, Any]], issued: Sequence[Any]) -> None:
-    """The two sides alternate, results follow their calls at once, thinking is unmodified."""
+    """Check that the sides alternate, results directly follow their calls, and thinking is unmodified."""
     require(messages[-1]["role"] == "user", "This model does not support assistant message prefill.")
     called: list[str] = []
     seen: list[str] = []
@@ -243,5 +243,5 @@ def _check_block(provider: MessagesDialect, block: Mapping[str, Any], role: str,
 
 
 def _outline(blocks: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """The text and calls by which an answer is recognized."""
+    """The text and calls that identify an answer."""
     return [block.get("text") or block.get("id") for block in blocks if block["type"] in ("text", "tool_use")]

@@ -1,4 +1,4 @@
-"""What all dialects share: how a neutral reply becomes bytes, and what is read from a checked request."""
+"""The base of all dialects: encodes neutral replies, and reads checked requests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from support.dialects.script import Failure, Reply
 from support.loopback import Answer, Request
 
 JSON = {"content-type": "application/json"}
-#: HTTP status by what is wrong; a provider may have others. llama.cpp's for an error of its templates.
+#: HTTP status by problem; a provider may have others. 500 is llama.cpp's for template errors.
 STATUS = {"invalid": 400, "key": 401, "missing": 404, "rate_limit": 429, "overloaded": 503, "context": 400}
 STATUS |= {"roles": 500}
 
@@ -32,7 +32,7 @@ def require(condition: Any, message: str, kind: str = "invalid") -> None:
 
 @dataclass(frozen=True)
 class Asked:
-    """What one request asks for, read from the provider's form."""
+    """A request, read from the provider's form."""
 
     raw: bytes
     body: dict[str, Any]
@@ -62,21 +62,21 @@ class Dialect:
     #: Neutral finish reason -> the provider's word; and one that means nothing to anybody.
     words: Mapping[str, str]
     new_word = "gave_up_the_ghost"
-    #: Whether thinking is shown at all, and whether it has to come back.
+    #: Whether thinking is shown, and whether it has to come back.
     thinks: bool = True
     wants_thinking_back: bool = True
-    #: Whether tokens that were written into a cache are counted.
+    #: Whether tokens written to a cache are counted.
     counts_written: bool = False
-    #: Ids of calls may be of any form, and come again in the next answer; functions may be made up.
+    #: Call ids may have any form and recur in the next answer, and functions may be made up.
     careless: bool = False
-    #: Prefixes of models that refuse a temperature; the least one.
+    #: Prefixes of models that refuse a temperature, and the lowest temperature.
     cool: tuple[str, ...] = ()
     least_temperature: float = 0.0
-    #: The row's own model takes images.
+    #: Whether the default model accepts images.
     sees: bool = True
     #: A further field of the body as a user gives it, and where it has to be.
     extra: tuple[str, Any] = ("top_p", 0.9)
-    #: What the provider says, by kind of failure.
+    #: The provider's messages, by kind of failure.
     texts: Mapping[str, str]
 
     def __init__(self, **facts: Any):
@@ -91,7 +91,7 @@ class Dialect:
         return asked.temperature is None or not asked.model.startswith(self.cool or ("\0",))
 
     def key(self, headers: Mapping[str, str]) -> str | None:
-        """The key that a request brought."""
+        """The key in a request."""
         kind, _, key = headers.get("authorization", "").partition(" ")
         return key if kind == "Bearer" else None
 
@@ -112,7 +112,7 @@ class Dialect:
         return reply.word or self.words[reply.finish]
 
     def issued(self, reply: Reply, asked: Asked) -> Any:
-        """The parts of an answer that have to come back, in the form in which they have to."""
+        """The parts of an answer that have to come back, in the required form."""
         return self.whole(reply, asked)
 
     def error_event(self) -> Any:
@@ -166,7 +166,7 @@ def encoded(value: Any) -> bytes:
 
 
 def loads(text: str | bytes) -> Any:
-    """JSON as other languages read it. Raises ValueError for NaN and numbers that are too large."""
+    """Parse JSON as other languages do. Raises ValueError for NaN and numbers that are too large."""
     value = json.loads(text)
     json.dumps(value, allow_nan=False)
     return value
@@ -179,7 +179,7 @@ def known_fields(body: Mapping[str, Any], known: Iterable[str] | None, text: str
 
 
 def check_function(function: Mapping[str, Any], schema: str, name: str, where: str) -> None:
-    """A function has a name that matches a pattern, a description, and a JSON Schema that its format takes."""
+    """Check a function's name, description and JSON Schema."""
     require(re.fullmatch(name, function["name"]), f"{where}.name: string does not match pattern")
     require(isinstance(function.get("description", ""), str), f"{where}.description is not a string")
     require(function[schema]["type"] == "object", f'{where}: schema must be of "type": "object"')
@@ -208,7 +208,7 @@ def _check_for_openai(schema: Mapping[str, Any], where: str) -> None:
 
 
 def check_strict(schema: Mapping[str, Any], context: str = "()") -> None:
-    """What OpenAI takes for a whole answer, or for a function, with `strict`."""
+    """Check a schema against OpenAI's `strict` rules, for a whole answer or a function."""
     for inner in _schemas_in(schema):
         odd = {"default", "oneOf", "allOf", "not", "discriminator", "prefixItems", "uniqueItems"} & inner.keys()
         require(not odd, f"Invalid schema for response_format: In context={context}, {sorted(odd)} is not permitted.")
@@ -223,7 +223,7 @@ _RULES = {"input_schema": _check_for_claude, "parameters": _check_for_openai}
 
 
 def _schemas_in(schema: Any) -> Iterator[Mapping[str, Any]]:
-    """A JSON Schema and all that are in it."""
+    """A JSON Schema and all schemas in it."""
     if isinstance(schema, Mapping):
         yield schema
     inner = schema.items() if isinstance(schema, Mapping) else enumerate(schema) if isinstance(schema, list) else ()
@@ -242,7 +242,7 @@ def answered_once(called: Sequence[str], results: Sequence[str], what: str) -> N
 
 
 def is_known(mine: Any, issued: Sequence[Any], outline: Any, is_foreign: Any) -> bool:
-    """Whether an answer that is repeated is as it was issued.
+    """Whether a repeated answer is as it was issued.
 
     `outline` is what an answer is recognized by. Answers follow each other where the user said nothing in between; they
     are one message then. What is left without those that are unchanged must not be foreign.

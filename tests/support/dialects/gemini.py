@@ -1,4 +1,4 @@
-"""Gemini's own API as it answers, and what it refuses, in its own words where these are known."""
+"""Gemini's own API: its answers, and its refusals, in its own words where known."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class GeminiDialect(Dialect):
     extra = ("labels", {"team": "a"})
 
     def beginning(self, reply: Reply, asked: Asked) -> list[Any]:
-        """One chunk for each piece, and counts in each; a call comes whole, or not at all."""
+        """One chunk for each piece, with counts in each. A call comes whole, or not at all."""
         pieces = [piece for part in reply.parts for piece in self._pieces(part, reply)]
         return [self._chunk([piece], asked, Counts(reply.counts.input, 1)) for piece in pieces]
 
@@ -82,7 +82,7 @@ class GeminiDialect(Dialect):
         return {"candidates": [candidate], "usageMetadata": usage, "modelVersion": asked.model, "responseId": "r1"}
 
     def _signed(self, call: Call, reply: Reply) -> dict[str, Any]:
-        """A whole call; of several, only the first has the signature of the thinking before them."""
+        """A whole call. Only the first of several has the signature of the thinking before them."""
         known = {"id": call.id} if call.id else {}
         part = {"functionCall": {**known, "name": call.name, "args": json.loads(call.text or "{}")}}
         first = {"thoughtSignature": reply.thoughts[0].signature if reply.thoughts else "b3RoZXI="}
@@ -166,7 +166,7 @@ def _check_schema(schema: Mapping[str, Any]) -> None:
 
 
 def _check_conversation(contents: Sequence[Mapping[str, Any]], issued: Sequence[Any]) -> None:
-    """The two sides alternate, each call has a response, each signature is on its part."""
+    """Check that the sides alternate, each call has a response, and each signature is on its part."""
     require(contents[-1]["role"] == "user", "Please ensure that the last turn is a user turn")
     called: list[Mapping[str, Any]] = []
     for n, content in enumerate(contents):
@@ -202,7 +202,7 @@ def _check_part(part: Mapping[str, Any], role: str, where: str) -> None:
 
 
 def _outline(parts: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """The text and calls by which an answer is recognized."""
+    """The text and calls that identify an answer."""
     calls = [part["functionCall"] for part in parts if "functionCall" in part]
     text = "".join(part.get("text", "") for part in parts)
     return [text, *((call.get("id"), call["name"], call.get("args")) for call in calls)]

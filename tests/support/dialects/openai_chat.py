@@ -1,4 +1,4 @@
-"""Chat completions as the providers answer them, and what they refuse, in their own words where these are known."""
+"""Chat completions: the providers' answers, and their refusals, in their own words where known."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ class ChatDialect(Dialect):
 
     #: The field in which thinking comes; "<think>": inside the text; "": never.
     thinking: str = "reasoning_content"
-    #: The field in which it has to come back; "": it may not.
+    #: The field in which it has to come back; "": it must not.
     returned: str = ""
-    #: That field is mandatory in all answers of the model, once tools were called.
+    #: Whether that field is required in all answers once tools were called.
     mandatory: bool = False
-    #: The fields of a body; None where strange ones are ignored.
+    #: The allowed fields of a body; None if unknown ones are ignored.
     fields: frozenset[str] | None = None
     #: The names of the output limit.
     limits: frozenset[str] = frozenset({"max_tokens"})
@@ -59,7 +59,7 @@ class ChatDialect(Dialect):
     alternates: bool = False
     #: The HTTP status is the code of an error, which has no type.
     numbered: bool = False
-    #: Token counts without being asked.
+    #: Whether token counts are sent unasked.
     usage_unasked: bool = False
     base_path, path = "/v1", "/v1/chat/completions"
     texts, words = TEXTS, WORDS
@@ -69,7 +69,7 @@ class ChatDialect(Dialect):
     careless = property(lambda self: self.fields is None)
 
     def beginning(self, reply: Reply, asked: Asked) -> list[Any]:
-        """The pieces, after one with the role only; token counts so far, if they come in between."""
+        """The pieces, after one with only the role, and token counts in between, if the provider sends them."""
         pieces: list[dict[str, Any]] = [{"role": "assistant", "content": "", "refusal": None}]
         index = -1
         for part in reply.parts:
@@ -102,7 +102,7 @@ class ChatDialect(Dialect):
         return {**head, "choices": [choice], "usage": self._usage(reply.counts)}
 
     def issued(self, reply: Reply, asked: Asked) -> Any:
-        """The text, the ids of the calls, and the thinking as it has to come back."""
+        """The text, the ids of the calls, and the thinking in the form in which it has to come back."""
         back = {}
         for thought in reply.thoughts:
             back = self._thought_field(thought.text, thought.signature)
@@ -197,7 +197,7 @@ _MESSAGE_FIELDS = {
     "tool": {"role", "content", "tool_call_id"},
 }
 _NAME = r"[a-zA-Z0-9_-]{1,64}"
-#: The only other field of a part of each type, and whether its value is right.
+#: The only other field of each type of part, and a check of its value.
 _PARTS = {
     "text": ("text", lambda text: isinstance(text, str)),
     "image_url": ("image_url", lambda image: image["url"].startswith("data:image/")),
@@ -227,7 +227,7 @@ def _check_head(provider: ChatDialect, asked: Asked) -> None:
 
 
 def _check_conversation(provider: ChatDialect, messages: Sequence[Mapping[str, Any]], issued: Sequence[Any]) -> None:
-    """Each message by itself, each call with its result, and thinking as the provider wants it back."""
+    """Check each message, each call's result, and the thinking that comes back."""
     require(any(m["role"] == "user" for m in messages) or not provider.pedantic, "messages 参数非法。请检查文档。")
     for before, after in pairwise([{"role": "system"}, *messages] if provider.alternates else ()):
         pair = (before["role"], after["role"])
@@ -280,7 +280,7 @@ def _check_message(provider: ChatDialect, message: Mapping[str, Any], where: str
 def _check_thinking(
     provider: ChatDialect, message: Mapping[str, Any], issued: Sequence[Any], after_tools: bool
 ) -> None:
-    """Thinking comes back unmodified in its own field, and no thinking from elsewhere comes."""
+    """Check that thinking comes back unmodified in its own field, without thinking from elsewhere."""
     ids = [call["id"] for call in message.get("tool_calls", ())]
     back = next((each["back"] for each in issued if (each["text"], each["ids"]) == (message["content"], ids)), None)
     given = {name: message[name] for name in _REASONING if name in message}

@@ -1,4 +1,4 @@
-"""OpenAI Responses as OpenAI answers, and what it refuses, in its own words where these are known."""
+"""OpenAI Responses: OpenAI's answers, and its refusals, in its own words where known."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CONTEXT = "Your input exceeds the context window of this model. Please adjust yo
 
 
 class ResponsesDialect(Dialect):
-    """The Responses API without any state on the server."""
+    """The Responses API without state on the server."""
 
     base_path, path, conversation = "/v1", "/v1/responses", "input"
     cool = ("gpt-5", "o1", "o3", "o4")
@@ -33,7 +33,7 @@ class ResponsesDialect(Dialect):
     counts_written = True
 
     def beginning(self, reply: Reply, asked: Asked) -> list[Any]:
-        """Each item as it is added, its pieces, and its end, where its encrypted content counts."""
+        """Each item's start, pieces and end. The end has the encrypted content that counts."""
         opening = self.whole(reply, asked) | {"output": [], "usage": None, "status": "in_progress"}
         events = [{"type": kind, "response": opening} for kind in ("response.created", "response.in_progress")]
         for index, (part, item) in enumerate(zip(reply.parts, self._items(reply, asked), strict=True)):
@@ -44,7 +44,7 @@ class ResponsesDialect(Dialect):
         return events
 
     def ending(self, reply: Reply, asked: Asked) -> list[Any]:
-        """The whole response once more, with reasoning that is encrypted differently."""
+        """The whole response again, with differently encrypted reasoning."""
         response = self.whole(reply, asked)
         again = [item | {"encrypted_content": "other"} if "summary" in item else item for item in response["output"]]
         return [{"type": f"response.{response['status']}", "response": response | {"output": again}}]
@@ -86,7 +86,7 @@ class ResponsesDialect(Dialect):
         return [self._item(part, n, reply, asked) for n, part in enumerate(reply.parts)]
 
     def _item(self, part: Any, n: int, reply: Reply, asked: Asked) -> dict[str, Any]:
-        """One item. The request that it answers makes its id unique."""
+        """An item, with an id that is unique to the request."""
         name = f"{zlib.crc32(asked.raw):08x}{n:08x}"
         if isinstance(part, Said):
             content = [{"type": "output_text", "text": part.text, "annotations": []}]
@@ -166,7 +166,7 @@ def _check_head(provider: ResponsesDialect, asked: Asked) -> None:
 
 
 def _check_conversation(items: Sequence[Mapping[str, Any]], issued: Sequence[Any]) -> None:
-    """Each item by itself, each call with its output, reasoning with what followed it."""
+    """Check each item, each call's output, and the item after reasoning."""
     called: list[str] = []
     results: list[str] = []
     ids = [item["id"] for item in items if "id" in item]
@@ -210,7 +210,7 @@ def _check_mine(rest: list[Mapping[str, Any]], issued: Sequence[Any]) -> None:
 
 
 def _outline(item: Mapping[str, Any]) -> Any:
-    """The text or call by which an item is recognized."""
+    """The text or call that identifies an item."""
     if item["type"] == "message" and item["role"] == "assistant":
         content = item["content"]
         return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)

@@ -1,6 +1,6 @@
-"""How each provider answers and what it refuses. Providers that are not listed here are taken to be lenient.
+"""Each provider's answers and refusals. Providers that are not listed here are lenient.
 
-Sources: each provider's API reference; what their errors say.
+Sources: the providers' API references and errors.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ DIALECTS: dict[str, Dialect] = {
 
 
 def dialect_of(name: str) -> Dialect:
-    """The dialect of a provider. One that is not listed takes everything that is well-formed."""
+    """A provider's dialect. One that is not listed accepts anything well-formed."""
     if name in DIALECTS:
         return DIALECTS[name]
     provider = CATALOG[name]

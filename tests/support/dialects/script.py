@@ -1,4 +1,4 @@
-"""What a provider is to answer, in neutral terms."""
+"""The answers that a provider should send, in neutral terms."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Said(Part):
 
 @dataclass(frozen=True)
 class Thought(Part):
-    """Thinking, with the signature that some providers give it."""
+    """Thinking, with the signature that some providers add."""
 
     signature: str
 
 
 @dataclass(frozen=True)
 class Call(Part):
-    """A tool call. The pieces are those of its arguments as JSON; an empty id means that there is none."""
+    """A tool call, with its arguments as pieces of JSON. An empty id means none."""
 
     name: str
     id: str

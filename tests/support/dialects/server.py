@@ -16,7 +16,7 @@ Script = Sequence[Reply | Failure] | Callable[[Asked], Reply | Failure]
 
 
 class ProviderServer(Loopback):
-    """Serves `script`: answers in order, the last one again and again, or a function of the request.
+    """Serves `script`: answers in order, repeating the last one, or a function of the request.
 
     `refusals` says why requests were refused; a provider that keeps to the format gets none.
     """
@@ -61,7 +61,7 @@ class ProviderServer(Loopback):
 
 
 def _returnable(reply: Reply) -> Reply:
-    """The answer as it has to come back: no provider takes made-up names, or arguments that are no JSON."""
+    """The answer as it has to come back: no provider accepts made-up names or arguments that are not JSON."""
     return replace(reply, parts=tuple(_called(part) if isinstance(part, Call) else part for part in reply.parts))
 
 

@@ -9,11 +9,9 @@ add its name to `NAMES`. A provider's module is imported when it is first looked
 
 from __future__ import annotations
 
-import functools
 import importlib
 import re
 from collections.abc import Iterator, Mapping
-from types import ModuleType
 from typing import cast
 
 from nbagent.providers.provider_facts import ProviderFacts
@@ -33,7 +31,7 @@ class _Catalog(Mapping[str, ProviderFacts]):
     def __getitem__(self, name: str) -> ProviderFacts:
         if name not in NAMES:
             raise KeyError(name)
-        return cast(ProviderFacts, _module(name).FACTS)
+        return cast(ProviderFacts, importlib.import_module(f"nbagent.providers.known.{name}").FACTS)
 
     def __contains__(self, name: object) -> bool:
         return name in NAMES
@@ -43,12 +41,6 @@ class _Catalog(Mapping[str, ProviderFacts]):
 
     def __len__(self) -> int:
         return len(NAMES)
-
-
-@functools.cache
-def _module(name: str) -> ModuleType:
-    # not from sys.modules: another thread, importing SDKs in the background, may be in the middle of this import
-    return importlib.import_module(f"nbagent.providers.known.{name}")
 
 
 CATALOG: Mapping[str, ProviderFacts] = _Catalog()

@@ -114,7 +114,8 @@ class HTTPProvider(StreamingProvider):
         )
         self.price = price
         self.provider_name = provider_name or self.provider_name
-        self._facts = self._find_facts()
+        facts = CATALOG.get(self.provider_name)
+        self._facts = facts or replace(CATALOG[type(self).provider_name], name=self.provider_name)
         self._model = model or self._facts.model
         #: Your own client, or None.
         self.client = client
@@ -154,10 +155,6 @@ class HTTPProvider(StreamingProvider):
         self.access.check_portable()
         arguments, options = self._made_with
         return partial(type(self), *arguments, **options), ()
-
-    def _find_facts(self) -> ProviderFacts:
-        """The provider's facts from the catalog."""
-        return CATALOG.get(self.provider_name) or replace(CATALOG[type(self).provider_name], name=self.provider_name)
 
     @abstractmethod
     def _make_codec(self, facts: ProviderFacts) -> Codec:

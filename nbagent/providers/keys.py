@@ -38,10 +38,6 @@ class KeyRing:
         """Remember a typed key under the name of its environment variable."""
         self._typed[variable] = key
 
-    def forget(self, variable: str) -> None:
-        """Forget a typed key. The other places are then searched again."""
-        self._typed.pop(variable, None)
-
     def find(self, variables: Iterable[str]) -> str | None:
         """The value of one of these variables, from the first place that has any of them."""
         names = tuple(variables)

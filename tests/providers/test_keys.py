@@ -77,8 +77,6 @@ def test_the_order_of_the_places(folder, colab, monkeypatch):
     assert found() == "typed"
     assert create_provider("deepseek", api_key="given").secrets[0] == "given"
     assert create_provider("deepseek").secrets == ["typed"]
-    keys.keys.forget(NAME)
-    assert found() == "from-environment"
 
 
 def test_a_file_is_read_again_when_it_changes_and_the_nearest_one_counts(folder):

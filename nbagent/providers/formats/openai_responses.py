@@ -318,7 +318,8 @@ class ResponsesCodec(Codec):
         The API refuses reasoning that is not followed by another item.
         """
         thoughts = [item for item in pieces if item.get("type") == "reasoning"]
-        if thoughts and not (self.reasoning and all(map(_has_content, thoughts))):
+        has_content = all(item.get("encrypted_content") or item.get("content") for item in thoughts)
+        if thoughts and not (self.reasoning and has_content):
             return None
         end = len(pieces)
         while end and pieces[end - 1].get("type") == "reasoning":
@@ -345,10 +346,6 @@ def _without_repeats(messages: Messages) -> Iterator[LLMMessage]:
         ids = {item["id"] for item in items if isinstance(item.get("id"), str)}
         yield message if seen.isdisjoint(ids) else message.replace(provider_extras=None)
         seen |= ids
-
-
-def _has_content(item: Mapping[str, Any]) -> bool:
-    return bool(item.get("encrypted_content") or item.get("content"))
 
 
 def _message(role: str, content: Any) -> dict[str, Any]:

@@ -22,6 +22,7 @@ NAMES = {
     "tool_search_call": "tool_search",
     "mcp_call": "remote_mcp",
 }
+_SOURCES = ("url_citation", "file_citation", "container_file_citation")
 
 
 def call_of(item: Mapping[str, Any]) -> ProviderCall | None:
@@ -56,7 +57,8 @@ def citations_of(parts: Iterable[Mapping[str, Any]]) -> list[Citation]:
     start = 0
     for part in parts:
         text = part.get("text") or part.get("refusal") or ""
-        citations += [cited(note, start, len(text)) for note in part.get("annotations") or () if _is_source(note)]
+        notes = [note for note in part.get("annotations") or () if note.get("type") in _SOURCES]
+        citations += [cited(note, start, len(text)) for note in notes]
         start += len(text)
     return citations
 
@@ -75,23 +77,16 @@ def cited(note: Mapping[str, Any], start: int, length: int) -> Citation:
     )
 
 
-def _is_source(note: Mapping[str, Any]) -> bool:
-    return note.get("type") in ("url_citation", "file_citation", "container_file_citation")
-
-
 def _arguments(item: Mapping[str, Any]) -> dict[str, Any]:
     if action := item.get("action"):
         given = {key: value for key, value in action.items() if key not in ("type", "sources") and value}
-        return given if given.keys() != {"query", "queries"} else {"query": given["query"], **_others(given)}
+        if given.get("queries") == [given.get("query")]:  # only the main one
+            del given["queries"]
+        return given
     if "arguments" in item:
         return parse_arguments(item["arguments"])[0]
     given = {key: item[key] for key in ("code", "queries") if item.get(key)}
     return given | ({"prompt": item["revised_prompt"]} if item.get("revised_prompt") else {})
-
-
-def _others(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The queries, if there are more than the main one."""
-    return {} if given["queries"] == [given["query"]] else {"queries": given["queries"]}
 
 
 def _result(item: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Decides when and how a request is sent again. Nothing else retries: SDK clients are made with `max_retries=0`.
+"""Decides when and how a request is sent again. Nothing else retries: SDK clients are created with `max_retries=0`.
 
 Errors that are `retryable` (408, 409, 429, 5xx, 529, connections, broken streams) are retried, unless the provider's
 `x-should-retry` says otherwise. The wait is the provider's `retry-after(-ms)`, otherwise 0.5 s doubling to 8 s,

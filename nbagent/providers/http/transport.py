@@ -132,7 +132,7 @@ class SDKTransport(Transport):
         sdk = importlib.import_module(self._module)
         http = http_client.new_http_client(target)
         client = getattr(sdk, self._client_class)(
-            api_key=target.key.get_secret_value() if target.key else "none",  # the headers hold a login instead
+            api_key=target.key.get_secret_value() if target.key else "none",  # the login is in the headers instead
             base_url=target.base_url,
             default_headers=dict(target.headers),
             timeout=http.timeout,

@@ -26,7 +26,7 @@ from nbagent.providers.prompting.reading import (
     without_quotations,
     words,
 )
-from nbagent.providers.prompting.schemas import Schema, Tool, parameter_schemas
+from nbagent.providers.prompting.schemas import Tool, parameter_schemas
 
 #: For each parameter with an argument, its possible values.
 Choices = dict[str, list[Any]]
@@ -123,7 +123,13 @@ class Filling:
         required = (tool.get("parameters") or {}).get("required") or ()
         self.needed = [name for name in required if name in self.schemas]
         self.names = {name: set(words(name)) or {stem(name)} for name in self.schemas}
-        own = {name: _vocabulary(self.names[name], schema) for name, schema in self.schemas.items()}
+        own = {  # a parameter's name counts twice as much as its description
+            name: {
+                **dict.fromkeys(words(str(schema.get("description") or "")), 1.0),
+                **dict.fromkeys(self.names[name], 2.0),
+            }
+            for name, schema in self.schemas.items()
+        }
         shared = Counter(word for vocabulary in own.values() for word in vocabulary)
         #: The words of each parameter with their weights. A word that several parameters share weighs less.
         self.vocabularies = {
@@ -473,11 +479,6 @@ class Filling:
             and all(self.reading.is_name(i) == is_name for i in inside)
             and all(self.reading.is_name(i) != is_name for i in around)
         )
-
-
-def _vocabulary(own: Iterable[str], schema: Schema) -> dict[str, float]:
-    """A parameter's words with their weights. Its name counts twice as much as its description."""
-    return {**dict.fromkeys(words(str(schema.get("description") or "")), 1.0), **dict.fromkeys(own, 2.0)}
 
 
 def _speaks(word: str, own: set[str] | frozenset[str]) -> bool:

@@ -173,7 +173,7 @@ def test_a_key_is_typed_and_stays_out_of_the_outputs_and_of_the_environment(kern
     assert "sk-typed-secret" not in str(cell.messages)
     assert kernel.value("'sk-typed-secret' in str(os.environ)") is False
     assert kernel.value("nbagent.create_provider('claude').secrets") == ["sk-typed-secret"]
-    kernel.ok("from nbagent.providers.keys import keys; keys.forget('ANTHROPIC_API_KEY')")
+    kernel.ok("from nbagent.providers.keys import keys; keys._typed.clear()")
 
 
 @pytest.mark.parametrize(

@@ -171,8 +171,8 @@ async def check_arguments_that_are_no_json(case: Case) -> None:
     odd = [call("find", f'{{"path": {number}}}', id=f"call_{number}") for number in ("NaN", "1e999")]
     async with case.talk(reply(*odd), reply("Sorry.")) as talk:
         result = await talk.agent(find).chat("Look")
-    told = [made["is_error"] and "no NaN" in made["result"] for made in result.function_calls]
-    assert (told, result.content) == ([True, True], "Sorry.")
+    errors = [made["is_error"] and "NaN" in made["result"] for made in result.function_calls]
+    assert (errors, result.content) == ([True, True], "Sorry.")
 
 
 async def check_usage(case: Case) -> None:

@@ -1,5 +1,6 @@
-"""`ACPAgent`: an agent of the Agent Client Protocol. Each session is a fork of the agent and a stored conversation, so
-a client can open it again.
+"""`ACPAgent`: an agent for the Agent Client Protocol.
+
+Each session is a fork of the agent with a stored conversation, so a client can load it later.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ from nbagent.server.problems import RefusedError
 from nbagent.server.settings import ServerSettings
 from nbagent.upgrade import VERSION
 
-#: The owner of the sessions in the store, which may also have a server's conversations.
+#: The owner of the sessions in the store, which may also contain a server's conversations.
 _OWNER = "acp"
 
-#: A person's possible decisions on a call, by option id.
+#: The user's options for a call, by id: name, kind and decision.
 _OPTIONS: dict[str, tuple[str, schema.PermissionOptionKind, Any]] = {
     "allow": ("Allow", "allow_once", True),
     "allow_tool": ("Allow this tool for the session", "allow_always", Allow.TOOL),
@@ -47,8 +48,8 @@ _OPTIONS: dict[str, tuple[str, schema.PermissionOptionKind, Any]] = {
 class _Session:
     """A conversation with a client.
 
-    - `model`: the user's choice; None for the agent's own
-    - `problems`: messages for the client before the next answer
+    - `model`: the user's choice, or None for the agent's own
+    - `problems`: messages to send to the client before the next answer
     - `usage`: tokens since this process opened the session
     """
 
@@ -60,9 +61,9 @@ class _Session:
 
 
 class ACPAgent:
-    """Answers the requests of one client. The SDK calls the method with the name of the protocol's message.
+    """Handles one client's requests. The SDK calls the method that is named after the protocol's message.
 
-    `models` are the models that a client may choose besides the agent's own, such as "openai:gpt-5.6-luna".
+    `models`, such as "openai:gpt-5.6-luna", can be chosen by the client in addition to the agent's own.
     """
 
     def __init__(self, agent: Agent, store: ConversationStore, models: Sequence[str] = ()) -> None:
@@ -73,14 +74,14 @@ class ACPAgent:
         self._replays = True
 
     def on_connect(self, conn: acp.Client) -> None:
-        """Take the connection for messages and questions to the client."""
+        """Store the connection to the client."""
         self._client = conn
 
     async def initialize(
         self, protocol_version: int, client_info: schema.Implementation | None = None, **_: Any
     ) -> schema.InitializeResponse:
-        """Say what this agent can do."""
-        # Jupyter AI keeps its own chats and would show replayed messages a second time
+        """Describe this agent's capabilities."""
+        # Jupyter AI stores its own chats and would show replayed messages twice
         self._replays = client_info is None or client_info.name != "Jupyter AI"
         prompts = schema.PromptCapabilities(image=True, audio=False, embedded_context=True)
         servers = schema.McpCapabilities(http=True, sse=False)
@@ -100,8 +101,8 @@ class ACPAgent:
     async def new_session(
         self, cwd: str, mcp_servers: Sequence[Any] | None = None, **_: Any
     ) -> schema.NewSessionResponse:
-        """Begin a conversation. The client's MCP servers give it more tools."""
-        # the store has no place for the folder, which `session/list` needs
+        """Start a conversation, with the client's MCP servers as additional tools."""
+        # `session/list` needs the folder, which the store has no field for
         session_id = f"{new_id('session')}@{quote(cwd)}"
         session = self._begin(session_id, cwd, mcp_servers)
         return schema.NewSessionResponse(session_id=session_id, config_options=self._options_of(session))
@@ -109,13 +110,13 @@ class ACPAgent:
     async def load_session(
         self, cwd: str, session_id: str, mcp_servers: Sequence[Any] | None = None, **_: Any
     ) -> schema.LoadSessionResponse:
-        """Open a stored conversation and send its messages to the client."""
+        """Load a stored conversation and send its messages to the client."""
         session, stored = self._sessions.get(session_id), await self._host.store.get(_OWNER, session_id)
         if session is None:
             if stored is None:
                 raise _no_session(session_id)
             session = self._begin(session_id, cwd, mcp_servers)
-            session.problems.clear()  # the client learnt of them at the beginning
+            session.problems.clear()  # they were reported when the conversation started
         for update in replayed(stored.messages) if stored is not None and self._replays else ():
             await self._client.session_update(session_id, update)
         return schema.LoadSessionResponse(config_options=self._options_of(session))
@@ -123,20 +124,20 @@ class ACPAgent:
     async def list_sessions(
         self, cwd: str | None = None, cursor: str | None = None, **_: Any
     ) -> schema.ListSessionsResponse:
-        """List the conversations, newest first; `cwd` selects one folder."""
+        """List the conversations, newest first. `cwd` selects a folder's."""
         try:
             page = await self._host.store.page(_OWNER, after=cursor)
         except ConfigurationError as error:
             raise acp.RequestError(-32602, str(error)) from None
         found = [
             schema.SessionInfo(
-                session_id=each.id,
+                session_id=conversation.id,
                 cwd=folder,
-                title=each.title,
-                updated_at=datetime.fromtimestamp(each.updated, UTC).isoformat(),
+                title=conversation.title,
+                updated_at=datetime.fromtimestamp(conversation.updated, UTC).isoformat(),
             )
-            for each in page.conversations
-            if (folder := unquote(each.id.partition("@")[2])) and cwd in (None, folder)
+            for conversation in page.conversations
+            if (folder := unquote(conversation.id.partition("@")[2])) and cwd in (None, folder)
         ]
         return schema.ListSessionsResponse(sessions=found, next_cursor=page.next)
 
@@ -147,7 +148,7 @@ class ACPAgent:
         session = self._session(session_id)
         if config_id != "model" or value not in self._host.models:
             choices = ", ".join(self._host.models)
-            raise acp.RequestError(-32602, f"There is no {config_id} {value!r}. Choose a model of: {choices}.")
+            raise acp.RequestError(-32602, f"There is no {config_id} {value!r}. Choose one of the models {choices}.")
         try:
             self._host.provider_for(None, str(value))
         except ConfigurationError as error:
@@ -162,15 +163,15 @@ class ACPAgent:
         if agent.tool_executor.approver is None:
             agent.tool_executor.approver = _Approver(self._client, session_id)
         session = self._sessions[session_id] = _Session(agent, folder)
-        for each in mcp_servers or ():
+        for server in mcp_servers or ():
             try:
-                agent.use(_mcp_server(each, folder))
+                agent.use(_mcp_server(server, folder))
             except (ModuleNotFoundError, NbagentError) as error:
-                session.problems.append(f"The MCP server {each.name!r} can't be used: {error}")
+                session.problems.append(f"The MCP server {server.name!r} can't be used: {error}")
         return session
 
     def _options_of(self, session: _Session) -> list[Any]:
-        """The choice of a model, as the protocol has it."""
+        """The choice of a model, as an option of the protocol."""
         choices = [schema.SessionConfigSelectOption(name=name, value=name) for name in self._host.models]
         model = schema.SessionConfigOptionSelect(
             id="model",
@@ -183,7 +184,7 @@ class ACPAgent:
         return [model]
 
     async def prompt(self, session_id: str, prompt: Sequence[Any], **_: Any) -> schema.PromptResponse:
-        """Answer a prompt, and send the client its events as they come."""
+        """Answer a prompt, and send its events to the client as they happen."""
         session = self._session(session_id)
         for problem in session.problems:
             await self._client.session_update(session_id, acp.update_agent_message_text(f"*{problem}*\n\n"))
@@ -200,7 +201,7 @@ class ACPAgent:
         return schema.PromptResponse(stop_reason=reason, usage=usage_of(session.usage))
 
     async def _answer(self, session_id: str, session: _Session, parts: list[dict[str, Any]]) -> HostedRun:
-        """Run the agent and send its events to the client. Raises its errors; a stop by the user is not an error."""
+        """Run the agent and send its events to the client. Raises its errors, but not when the user stops it."""
         request = RunRequest(
             message=parts,
             conversation_id=session_id,
@@ -226,11 +227,11 @@ class ACPAgent:
             return run
 
     async def cancel(self, session_id: str, **_: Any) -> None:
-        """Stop answering. The answer so far stays."""
+        """Stop the run. The partial answer stays."""
         self._host.stop(_OWNER, session_id)
 
     async def aclose(self) -> None:
-        """Stop the runs, save the conversations and close the session connections."""
+        """Stop all runs, save the conversations and close the sessions' connections."""
         await self._host.aclose()
         for session in self._sessions.values():
             await session.agent.aclose()
@@ -242,21 +243,21 @@ class ACPAgent:
 
 
 def _no_session(session_id: str) -> acp.RequestError:
-    return acp.RequestError(-32602, f"There is no session {session_id!r}. Begin one with session/new.")
+    return acp.RequestError(-32602, f"There is no session {session_id!r}. Start one with session/new.")
 
 
 class _Approver:
-    """Asks the client's user about a call."""
+    """Asks the client's user to approve a call."""
 
     def __init__(self, client: acp.Client, session_id: str) -> None:
         self._client = client
         self._session_id = session_id
 
     async def __call__(self, call: FunctionCall, definition: FunctionDefinition) -> Any:
-        if isinstance(call, Question):  # needs more than an approval
+        if isinstance(call, Question):  # needs answers, not just an approval
             return None
         shown = call.preview.to_text() if isinstance(call, PreviewedCall) else arguments_text(call.arguments)
-        asked = schema.ToolCallUpdate(
+        update = schema.ToolCallUpdate(
             tool_call_id=current.get().call.tool_call_id or new_id("tool"),
             title=title_of(call.name, call.arguments),
             status="pending",
@@ -267,19 +268,19 @@ class _Approver:
             schema.PermissionOption(option_id=option_id, name=name, kind=kind)
             for option_id, (name, kind, _) in _OPTIONS.items()
         ]
-        answer = await self._client.request_permission(self._session_id, asked, options)
-        if isinstance(answer.outcome, schema.AllowedOutcome) and answer.outcome.option_id in _OPTIONS:
-            return _OPTIONS[answer.outcome.option_id][2]
+        outcome = (await self._client.request_permission(self._session_id, update, options)).outcome
+        if isinstance(outcome, schema.AllowedOutcome) and outcome.option_id in _OPTIONS:
+            return _OPTIONS[outcome.option_id][2]
         return None
 
 
-def _mcp_server(given: Any, folder: str) -> Any:
+def _mcp_server(server: Any, folder: str) -> Any:
     """A server from the client's configuration as a toolset."""
     from nbagent.mcp.client.server import MCPServer
 
-    if isinstance(given, schema.McpServerStdio):
-        environment = {each.name: each.value for each in given.env}
-        return MCPServer(given.command, *given.args, name=given.name, env=environment, cwd=folder)
-    if isinstance(given, schema.HttpMcpServer):
-        return MCPServer(given.url, name=given.name, headers={each.name: each.value for each in given.headers})
+    if isinstance(server, schema.McpServerStdio):
+        environment = {variable.name: variable.value for variable in server.env}
+        return MCPServer(server.command, *server.args, name=server.name, env=environment, cwd=folder)
+    if isinstance(server, schema.HttpMcpServer):
+        return MCPServer(server.url, name=server.name, headers={header.name: header.value for header in server.headers})
     raise ConfigurationError("Only stdio and http are supported.")

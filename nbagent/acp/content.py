@@ -1,4 +1,4 @@
-"""Turns a client's prompt into a message, and the agent's events into updates for the client."""
+"""Converts a client's prompt to a message, and the agent's events to updates for the client."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from nbagent.text import shortened
 
 #: Characters of the arguments in a call's title.
 TITLE_CHARS = 100
-#: The statuses of a plan's steps in the protocol's words.
+#: The protocol's statuses for a plan's steps.
 _PLAN: dict[str, schema.PlanEntryStatus] = {"pending": "pending", "doing": "in_progress", "done": "completed"}
 
 
 def parts_of(prompt: Iterable[Any]) -> list[dict[str, Any]]:
-    """The content parts of a prompt. Raises ConfigurationError for what the agent can't take.
+    """The content parts of a prompt. Raises ConfigurationError for content that the agent can't read.
 
     >>> parts_of([acp.resource_link_block("notes.txt", "file:///home/ada/notes.txt")])
     [{'type': 'text', 'text': '[notes.txt](file:///home/ada/notes.txt)'}]
@@ -47,7 +47,7 @@ def _part(block: Any) -> dict[str, Any]:
             if (resource.mime_type or "").startswith("image/"):
                 return {"type": "image", "media_type": resource.mime_type, "data": resource.blob}
             return _text(f"[{resource.uri}]({resource.uri})")
-    raise ConfigurationError(f"The agent takes no content of type {block.type!r}: send text, images or resources.")
+    raise ConfigurationError(f"The agent can't read content of type {block.type!r}. Send text, images or resources.")
 
 
 def _text(text: str) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def _text(text: str) -> dict[str, Any]:
 
 
 def updates_of(event: events.AnyEvent) -> Iterator[Any]:
-    """The client's update for an event."""
+    """The updates for an event."""
     metadata = event.metadata
     if event.tool_name == UPDATE_PLAN:
         yield from _updates_of_plan(event)
@@ -88,11 +88,11 @@ def updates_of(event: events.AnyEvent) -> Iterator[Any]:
 
 
 def _updates_of_plan(event: events.AnyEvent) -> Iterator[Any]:
-    """The plan that a call wrote, without dropped steps; if it wrote none, the call itself."""
+    """The plan that a call wrote, without dropped steps, or the call itself if it wrote none."""
     if not isinstance(event, events.ToolResult) or event.outcome is None:
         return
     if plan := plan_in(event):
-        entries = [acp.plan_entry(each.step, status=_PLAN[each.status]) for each in plan if each.status in _PLAN]
+        entries = [acp.plan_entry(row.step, status=_PLAN[row.status]) for row in plan if row.status in _PLAN]
         yield acp.update_plan(entries)
         return
     status: Any = "failed" if event.outcome.is_error else "completed"
@@ -107,12 +107,12 @@ def _updates_of_plan(event: events.AnyEvent) -> Iterator[Any]:
 
 
 def title_of(tool: str, arguments: dict[str, Any]) -> str:
-    """A call in one line."""
+    """A call on one line."""
     return f"{tool} {shortened(json.dumps(arguments, ensure_ascii=False), TITLE_CHARS)}" if arguments else tool
 
 
 def replayed(messages: Sequence[LLMMessage]) -> Iterator[Any]:
-    """The updates that replay a conversation to a client."""
+    """The updates that show a stored conversation."""
     for message in without_drafts(messages):
         if message.role == "tool":
             status: Any = "failed" if message.is_error else "completed"
@@ -142,13 +142,13 @@ def _content_blocks(content: Content) -> Iterator[Any]:
 
 
 def context_update(usage: Usage, size: int, dollars: float) -> schema.UsageUpdate:
-    """The share of the model's context window that an answer took, and the session's cost so far."""
+    """The part of the model's context window that is used, and the session's cost so far."""
     cost = schema.Cost(amount=dollars, currency="USD")
     return schema.UsageUpdate(session_update="usage_update", used=usage.total_tokens, size=size, cost=cost)
 
 
 def usage_of(usage: Usage) -> schema.Usage:
-    """Token counts in the protocol's words."""
+    """Token counts as the protocol's type."""
     return schema.Usage(
         total_tokens=usage.total_tokens,
         input_tokens=usage.input_tokens,
@@ -160,7 +160,7 @@ def usage_of(usage: Usage) -> schema.Usage:
 
 
 def stop_reason(result: AgentResult) -> schema.StopReason:
-    """Why the agent's turn ended, in the protocol's words."""
+    """The protocol's word for why a run ended."""
     if result.status == "blocked":
         return "refusal"
     if result.status == "truncated" or (result.limit_reason or "").endswith("tokens"):

@@ -1,6 +1,6 @@
-"""nbagent's persona in Jupyter AI 3, which finds it by the entry point `jupyter_ai.personas`.
+"""nbagent's persona in Jupyter AI 3, which finds it through the entry point `jupyter_ai.personas`.
 
-It starts `nbagent acp`, whose agent is the one that `NBAGENT_AGENT` names.
+It starts `nbagent acp` with the agent that `NBAGENT_AGENT` names.
 """
 
 import sys
@@ -22,7 +22,7 @@ class NbagentPersona(BaseAcpPersona):  # type: ignore[misc]  # Jupyter AI is not
         """The persona's entry in the list."""
         return PersonaDefaults(
             name="nbagent",
-            description="Your own agent, with its tools. NBAGENT_AGENT=app.py:agent names it.",
+            description="Your own agent, with its tools. Name it with NBAGENT_AGENT=app.py:agent.",
             avatar_path=str(Path(__file__).with_name("nbagent.svg")),
             system_prompt="set by the agent",
         )

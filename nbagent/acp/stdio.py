@@ -1,5 +1,6 @@
-"""Serves an agent over stdin and stdout, for `nbagent acp`. Both belong to the protocol: all other output goes to
-stderr, including the output of libraries and of tools' processes.
+"""Serves an agent over stdin and stdout, for `nbagent acp`.
+
+Both are reserved for the protocol. All other output goes to stderr, including that of libraries and tools' processes.
 """
 
 from __future__ import annotations
@@ -23,42 +24,40 @@ from nbagent.server.conversations.opening import default_store, open_store
 def serve_stdio(make: Callable[[], Agent], store: str | None = None, models: Sequence[str] = ()) -> None:
     """Serve the agent that `make` returns until the client closes stdin.
 
-    `store` is an address as `open_store` takes it, by default the user's own file; clients may choose one of `models`.
+    `store` is an address for `open_store`, by default the user's own file. Clients may choose one of `models`.
     """
     sys.stdout.flush()
-    incoming, outgoing = _taken(0), _taken(1)
+    incoming, outgoing = _reserved(0), _reserved(1)
 
     async def serve(agent: Agent) -> None:
-        kept = open_store(store or default_store())
-        await kept.open()
-        served = ACPAgent(agent, kept, models)
+        conversations = open_store(store or default_store())
+        await conversations.open()
+        served = ACPAgent(agent, conversations, models)
         try:
-            # the type has every method of the protocol; the SDK refuses calls of methods that ours lacks
+            # the type has all methods of the protocol; the SDK rejects calls of methods that ours lacks
             await acp.run_agent(cast("acp.Agent", served), *await _streams(incoming, outgoing))
         finally:
             await served.aclose()
-            await kept.aclose()
+            await conversations.aclose()
 
     with redirect_stdout(sys.stderr):
         run_sync(serve(make()))
 
 
-def _taken(number: int) -> int:
-    """A standard stream for the protocol alone: all other code reads nothing, and writes to stderr."""
+def _reserved(number: int) -> int:
+    """Reserve a standard stream for the protocol. All other code then reads nothing and writes to stderr."""
     try:
-        taken = os.dup(number)
+        reserved = os.dup(number)
     except OSError:
         raise ConfigurationError("`nbagent acp` needs stdin and stdout: an editor starts it with both.") from None
     other = os.open(os.devnull, os.O_RDONLY) if number == 0 else os.dup(2)
     os.dup2(other, number)
     os.close(other)
-    return taken
+    return reserved
 
 
 async def _streams(incoming: int, outgoing: int) -> tuple[asyncio.StreamWriter, asyncio.StreamReader]:
-    """The two streams as the SDK takes them; its own function takes `sys.stdin` and `sys.stdout`, which now belong to
-    the tools.
-    """
+    """The two streams for the SDK, whose own function would use `sys.stdin` and `sys.stdout`."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(incoming, "rb"))

@@ -1,4 +1,4 @@
-"""A person's approvals for the rest of the session, so that nbagent does not ask again."""
+"""A person's approvals for the rest of the session."""
 
 from __future__ import annotations
 

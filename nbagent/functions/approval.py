@@ -25,7 +25,7 @@ logger = logging.getLogger("nbagent")
 
 _NO_APPROVER = (
     "The call needs approval, but nobody can be asked here (set an approver with Agent(approve=...)). Do not repeat "
-    "the call as it is; tell the user."
+    "the call unchanged; tell the user."
 )
 
 #: Called with `(call, definition)`, sync or async. Returns True, an `Allow` or a dict of edited arguments to approve;

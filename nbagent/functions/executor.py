@@ -58,7 +58,7 @@ CallContext = Callable[[FunctionDefinition], AbstractContextManager[Any]]
 RETRY_DELAY_S = 0.2
 MAX_CACHED_RESULTS = 256
 _INTERRUPTED = {"is_error": True, "interrupted": True}
-_DENIED = "The call was not approved. Do not repeat it as it is; ask the user how to continue."
+_DENIED = "The call was not approved. Do not repeat it unchanged; ask the user how to continue."
 #: Lazy iterators, which become lists of their items. Files, cursors and other iterators stay unchanged.
 _LAZY = (GeneratorType, map, filter, zip, enumerate)
 
@@ -331,7 +331,7 @@ class ToolExecutor:
                     thread[:] = [""]  # awaitables can be cancelled
                     with self._user_code(definition):
                         return await value
-        except TimeoutError:  # not the function's own, which is a ToolExecutionError by now
+        except TimeoutError:  # ours; the function's own is a ToolExecutionError by now
             message = _timeout_text(definition, limit or 0.0, thread)
             logger.warning(message)
             raise ToolTimeoutError(message, tool=definition.name) from None
@@ -444,7 +444,7 @@ def _execution_error(name: str, error: BaseException) -> ToolExecutionError:
 async def _on_main_thread(function: Callable[[], Any], definition: FunctionDefinition) -> Any:
     try:
         return await call_on_main(function)
-    except RuntimeError as error:  # not the tool's own, which is a ToolExecutionError by now
+    except RuntimeError as error:  # ours; the tool's own is a ToolExecutionError by now
         raise ToolError(f"{definition.name} must run on the main thread: {error}", tool=definition.name) from error
 
 

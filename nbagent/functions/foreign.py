@@ -27,7 +27,7 @@ def from_langchain(tool: Any, **options: Unpack[ToolOptions]) -> FunctionDefinit
     Raises ConfigurationError for anything else.
     """
     if not _is_langchain(tool):
-        raise invalid("from_langchain", tool, "a LangChain tool", "Pass functions to Agent(tools=[...]) as they are.")
+        raise invalid("from_langchain", tool, "a LangChain tool", "Pass functions directly to Agent(tools=[...]).")
 
     async def call_async(**arguments: Any) -> Any:
         return await tool.ainvoke(arguments)

@@ -87,7 +87,7 @@ def _displayed(value: Any) -> Any:
 
 
 def _holds_images(items: Iterable[Any]) -> bool:
-    """Whether some items are images. Checks one item of each type, since there may be very many."""
+    """Whether some items are images. Checks one item of each type, since there may be many."""
     return any(map(_is_image, {type(item): item for item in itertools.islice(items, _MAX_ITEMS)}.values()))
 
 
@@ -182,7 +182,7 @@ class _JsonConverter:
         return itertools.takewhile(lambda _: self._left > 0, itertools.islice(items, _MAX_ITEMS))
 
     def _convert_foreign(self, value: Any) -> Any:
-        """Another library's object, recognised by its methods, so that no library is imported."""
+        """Another library's object, recognised by its methods, without importing a library."""
         if callable(getattr(type(value), "model_dump", None)):  # pydantic
             return self.convert(value.model_dump())
         if type(value).__module__ == "numpy" and hasattr(value, "tolist"):
@@ -273,8 +273,7 @@ def short_repr(value: Any) -> str:
 def truncate_result(content: Content, limit: int) -> tuple[Content, int, bool]:
     """Cut content to about `limit` characters. Returns it with its original length and whether it was cut.
 
-    Images stay whole. A cut text keeps its beginning and some of its end, which is often important in results and
-    errors.
+    Images stay whole. A cut text keeps its beginning and some of its end, which often matters.
     """
     if isinstance(content, str):
         return _cut(content, limit), len(content), len(content) > limit

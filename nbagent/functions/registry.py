@@ -135,7 +135,7 @@ def _check_signature(func: Any, name: str, given: Mapping[str, Any] | None) -> N
         parameters = list(signature_of(func).parameters.values())
     except (ValueError, TypeError):  # a builtin without a signature
         return
-    first = [p.name for p in parameters[:1] if p.kind is not p.POSITIONAL_ONLY]  # `str.upper` takes a text as `self`
+    first = [p.name for p in parameters[:1] if p.kind is not p.POSITIONAL_ONLY]  # such as `self` of `str.upper`
     if owner and not owner.endswith("<locals>") and first in (["self"], ["cls"]):
         raise ConfigurationError(
             f"{owner}.{own_name} is a method without an object to call it on. Create the object and pass its method, "
@@ -202,7 +202,7 @@ class FunctionRegistry:
 
     def set_tools(self, definitions: Iterable[FunctionDefinition]) -> None:
         """Replace all tools. An unchanged tool stays, with its approvals for the session."""
-        wanted = {each.name: each for each in definitions}
+        wanted = {definition.name: definition for definition in definitions}
         for name in self.names():
             if name not in wanted:
                 self.unregister(name)

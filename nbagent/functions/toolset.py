@@ -104,7 +104,7 @@ class Toolsets:
 
     def _used(self, offered: FunctionRegistry) -> list[Toolset]:
         names = set(offered.names()) if self._toolsets else set()
-        return [each for each in self._toolsets if not (own := each.tools.names()) or not names.isdisjoint(own)]
+        return [item for item in self._toolsets if not (own := item.tools.names()) or not names.isdisjoint(own)]
 
     async def aclose(self) -> None:
         """Close all."""

@@ -164,10 +164,10 @@ class Disclosure:
             self._folder = Path(tempfile.mkdtemp(prefix="nbagent-scripts-"))
             weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         self._folder.mkdir(parents=True, exist_ok=True)
-        before = {each.name for each in files_inside(self._folder)}
+        before = {file.name for file in files_inside(self._folder)}
         command = [program, *words[1:], str(path), *arguments]
         done = run_limited(script, command, cwd=self._folder, stdin=stdin.encode(), limits=self._limits)
-        new = sorted({each.name for each in files_inside(self._folder)} - before)
+        new = sorted({file.name for file in files_inside(self._folder)} - before)
         printed = {"stdout": done.stdout, "stderr": done.stderr}
         return {"exit_code": done.returncode, **printed, "folder": str(self._folder), "new_files": new}
 

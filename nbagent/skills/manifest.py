@@ -25,7 +25,7 @@ from nbagent.skills.inside import File, RefusedFileError, files_inside, read_tex
 from nbagent.skills.signature import read_signature
 
 SKILL_FILE, EXECUTABLE_FILE, ENTRY_FILE = "SKILL.md", "skill.yaml", "skill.py"
-#: The specification's limit for a description; and for YAML, which is slow to parse. In characters.
+#: Limits in characters: the specification's for a description, and ours for YAML, which is slow to parse.
 MAX_DESCRIPTION, MAX_YAML = 1_024, 64_000
 _FRONT_MATTER = re.compile(r"\s*^---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 #: A value with a colon, which YAML would take for another key: `description: Use it when: …`.

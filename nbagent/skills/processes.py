@@ -89,16 +89,16 @@ def _watch(process: subprocess.Popen[bytes], printed: Sequence[IO[bytes]], limit
     while True:
         with suppress(subprocess.TimeoutExpired):
             process.wait(_POLL_S)
-        if any(os.fstat(each.fileno()).st_size > limits.output_bytes for each in printed):
+        if any(os.fstat(stream.fileno()).st_size > limits.output_bytes for stream in printed):
             return f"it printed more than {limits.output_bytes:,} bytes"
         if process.returncode is not None:
             return None
         if time.monotonic() > end:
             return f"it took more than {limits.seconds:g} s"
         memory = 0
-        for each in _family(process):
+        for member in _family(process):
             with suppress(psutil.Error):
-                memory += each.memory_info().rss
+                memory += member.memory_info().rss
         if memory > limits.memory_mb * 2**20:
             return f"it took more than {limits.memory_mb} MB of memory"
 
@@ -111,9 +111,9 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     if os.name == "posix":
         with suppress(OSError):
             os.killpg(process.pid, 9)
-    for each in family:
+    for member in family:
         with suppress(psutil.Error):
-            each.kill()
+            member.kill()
     process.wait()
 
 

@@ -1,7 +1,7 @@
 """Reads the JSON Schema of a skill's function from its source, without running it.
 
-The function takes one pydantic model of the same file, or plain parameters. Types may use the names of Python and
-pydantic, and models and aliases of the same file. The schema omits any other type; the call itself checks it.
+The function has one parameter of a pydantic model from the same file, or plain parameters. Types may use the names of
+Python and pydantic, and models and aliases from the same file. The schema omits other types; the call checks them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`nbagent acp` as a process of its own, with the client of the protocol's SDK."""
+"""`nbagent acp` as a separate process, with the client of the protocol's SDK."""
 
 import asyncio
 import json
@@ -70,7 +70,7 @@ async def one_process(tmp_path_factory):
 
 @pytest.fixture
 def process(one_process):
-    """The process of this file, with an editor that has noted nothing yet."""
+    """The process of this module, with an editor without notes."""
     one_process.editor.forget()
     return one_process
 
@@ -121,13 +121,13 @@ async def test_calls_that_need_approval_are_asked_about(process):
         assert (status, "not approved" in text) == ("failed", True)
     assert await remove(one, "allow_tool") == ("completed", "removed a.txt", 1)
     assert await remove(one, "") == ("completed", "removed a.txt", 0)
-    assert (await remove(two, "reject"))[0] == "failed"  # another session, another user perhaps
+    assert (await remove(two, "reject"))[0] == "failed"  # perhaps another user's session
     told = (folder / "stderr").read_text()
     assert [f"printed {where}" in told for where in ("while the file", "by a tool", "by a process")] == [True] * 3
 
 
 @module_loop
-async def test_cancel_withdraws_all_prompts_and_the_session_goes_on(process):
+async def test_cancelling_withdraws_all_prompts_and_the_session_continues(process):
     editor, client = process.editor, process.client
     await client.cancel(session_id="unknown")
     session = (await client.new_session(cwd="/")).session_id
@@ -136,7 +136,7 @@ async def test_cancel_withdraws_all_prompts_and_the_session_goes_on(process):
     asking = asyncio.create_task(client.prompt(session_id=session, prompt=[acp.text_block("call remove a.txt")]))
     await editor.is_asked.wait()
     waiting = asyncio.create_task(client.prompt(session_id=session, prompt=[acp.text_block("next")]))
-    await asyncio.sleep(0)  # sends it
+    await asyncio.sleep(0)  # let it be sent
     await client.cancel(session_id=session)
     assert [(await each).stop_reason for each in (asking, waiting)] == ["cancelled"] * 2
     answer = await client.prompt(session_id=session, prompt=[acp.text_block("and now?")])
@@ -144,7 +144,7 @@ async def test_cancel_withdraws_all_prompts_and_the_session_goes_on(process):
 
 
 @module_loop
-async def test_failures_are_told_and_end_nothing(process):
+async def test_failures_are_reported_and_the_session_continues(process):
     client = process.client
     session = (await client.new_session(cwd="/")).session_id
     for code, said, session_id, block in (
@@ -160,7 +160,7 @@ async def test_failures_are_told_and_end_nothing(process):
 
 
 @module_loop
-async def test_a_session_goes_on_without_a_server_that_cannot_be_used(process):
+async def test_a_session_continues_without_an_unusable_server(process):
     editor, client = process.editor, process.client
     server = schema.SseMcpServer(type="sse", name="far", url="http://127.0.0.1:1", headers=[])
     session = (await client.new_session(cwd="/", mcp_servers=[server])).session_id
@@ -170,12 +170,12 @@ async def test_a_session_goes_on_without_a_server_that_cannot_be_used(process):
         assert editor.text() == said
 
 
-async def test_another_process_opens_a_session_again(tmp_path):
+async def test_another_process_loads_a_session(tmp_path):
     async with edited(tmp_path, APP) as (editor, client, _):
         ready = await client.initialize(protocol_version=acp.PROTOCOL_VERSION)
         assert ready.agent_capabilities.load_session
         session = (await client.new_session(cwd="/data")).session_id
-        await client.new_session(cwd="/data")  # nothing was said in it
+        await client.new_session(cwd="/data")  # without messages
         other = (await client.new_session(cwd="/other place")).session_id
         editor.answers = ["allow"]
         await client.prompt(session_id=session, prompt=[acp.text_block("call remove a.txt")])
@@ -234,7 +234,7 @@ agent = Agent(ScriptedProvider(["Hello."]))
 """
 
 
-async def test_a_session_has_the_model_that_its_user_chooses_and_says_what_it_took(tmp_path):
+async def test_the_users_choice_of_a_model_and_the_usage(tmp_path):
     async with edited(tmp_path, MODELS, "--model", "other:one") as (editor, client, _):
         await client.initialize(protocol_version=acp.PROTOCOL_VERSION)
         session = await client.new_session(cwd="/")
@@ -242,7 +242,7 @@ async def test_a_session_has_the_model_that_its_user_chooses_and_says_what_it_to
         assert (model.category, model.current_value) == ("model", "scripted:scripted")
         assert [each.value for each in model.options] == ["scripted:scripted", "other:one"]
         for wrong in ("other:two", ""):
-            with pytest.raises(acp.RequestError, match="Choose a model of: scripted:scripted, other:one"):
+            with pytest.raises(acp.RequestError, match="Choose one of the models scripted:scripted, other:one"):
                 await client.set_config_option(session_id=session.session_id, config_id="model", value=wrong)
         chosen = await client.set_config_option(session_id=session.session_id, config_id="model", value="other:one")
         assert chosen.config_options[0].current_value == "other:one"
@@ -253,7 +253,7 @@ async def test_a_session_has_the_model_that_its_user_chooses_and_says_what_it_to
     assert told == [(1000, 1.0), (1000, 2.0)]
 
 
-async def test_garbage_ends_nothing_and_the_end_of_input_ends_the_process(tmp_path):
+async def test_garbage_is_ignored_and_the_end_of_input_ends_the_process(tmp_path):
     (tmp_path / "app.py").write_text(APP)
     command = [sys.executable, "-m", "nbagent.cli", "acp", str(tmp_path / "app.py"), "--store", "memory:"]
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), asyncio.subprocess.PIPE)
@@ -279,7 +279,7 @@ async def test_garbage_ends_nothing_and_the_end_of_input_ends_the_process(tmp_pa
     assert process.returncode == 0
 
 
-def test_titles_are_short_and_limits_have_the_protocols_words():
+def test_short_titles_and_stop_reasons():
     assert len(title_of("f", {"a": "x" * 1000})) < 120
     reasons = {"iterations": "max_turn_requests", "total_tokens": "max_tokens", "cost": "max_turn_requests"}
     for limit, reason in reasons.items():
@@ -297,7 +297,7 @@ agent = Agent(ScriptedProvider(turns), plan=True)
 """
 
 
-async def test_a_plan_is_an_update_of_the_plan(tmp_path):
+async def test_plans_are_sent_as_plan_updates(tmp_path):
     async with edited(tmp_path, PLANS) as (editor, client, _):
         await client.initialize(protocol_version=acp.PROTOCOL_VERSION)
         session = (await client.new_session(cwd=str(tmp_path))).session_id
@@ -332,7 +332,7 @@ agent = Agent(ScriptedProvider(turn), tools=notebook_tools(notebook))
 """
 
 
-async def test_an_editor_sees_what_would_change_in_a_notebook(tmp_path):
+async def test_approvals_show_the_change_in_a_notebook(tmp_path):
     async with edited(tmp_path, NOTEBOOK) as (editor, client, _):
         await client.initialize(protocol_version=acp.PROTOCOL_VERSION)
         session = (await client.new_session(cwd="/")).session_id

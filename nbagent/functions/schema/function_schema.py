@@ -146,8 +146,8 @@ def _build(func: Callable[..., Any], target: Any, patched: Mapping[str, Any]) ->
         parameters = [Parameter("kwargs", Parameter.VAR_KEYWORD)]
     bound = _bound_keywords(func)
     offered, run_contexts, problems, is_resolved = [], [], [], True
-    for each in parameters:
-        parameter = each.replace(annotation=patched.get(each.name, each.annotation))
+    for original in parameters:
+        parameter = original.replace(annotation=patched.get(original.name, original.annotation))
         name, kind = parameter.name, parameter.kind
         if kind is Parameter.VAR_POSITIONAL:
             problems.append(f"*{name} can't be described: make it a list, and use functools.wraps in decorators")
@@ -223,7 +223,7 @@ def _type_of(parameter: Parameter, target: Any) -> tuple[Any, str, bool]:
     try:
         annotation = _resolved(parameter.annotation, target)
     except Exception:  # evaluating an annotation runs the user's code, which may raise anything
-        logger.debug("parameter %s of %s takes anything", parameter.name, target, exc_info=True)
+        logger.debug("parameter %s of %s accepts anything", parameter.name, target, exc_info=True)
         return Any, f"{problem} can't be found where the function is defined", False
     try:
         if not _is_run_context(annotation):
@@ -244,7 +244,7 @@ def _resolved(annotation: Any, target: Any) -> Any:
         return Any
     holder = types.SimpleNamespace(__annotations__={"value": annotation})
     namespace = getattr(target, "__globals__", vars(builtins))
-    # besides globals, annotations can name the function's type parameters and closure variables
+    # annotations can also name the function's type parameters and closure variables
     local_names = {parameter.__name__: parameter for parameter in getattr(target, "__type_params__", ())}
     if hasattr(target, "__code__"):
         local_names |= closure_of(target)

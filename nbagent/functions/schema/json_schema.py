@@ -54,8 +54,8 @@ def kinds(schema: Any, root: dict[str, Any]) -> list[str]:
     >>> kinds({"anyOf": [{"type": "integer"}, {"type": ["integer", "null"]}]}, {}), kinds(True, {})
     (['integer', 'null'], ['any'])
     """
-    named = [branch.get("type", "any") for branch in _branches(_resolved(schema, root), root)]
-    return list(dict.fromkeys(kind for each in named for kind in (each if isinstance(each, list) else [str(each)])))
+    types = [branch.get("type", "any") for branch in _branches(_resolved(schema, root), root)]
+    return list(dict.fromkeys(kind for item in types for kind in (item if isinstance(item, list) else [str(item)])))
 
 
 def _branches(schema: dict[str, Any], root: dict[str, Any], depth: int = 0) -> Iterator[dict[str, Any]]:

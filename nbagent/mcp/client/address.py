@@ -1,4 +1,4 @@
-"""A server's address: the command that starts it, or its URL. It knows its secrets."""
+"""A server's address: the command that starts it, or its URL. It can mask the secrets in it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Address:
     auth: Any = field(default=None, repr=False)
 
     def shown(self) -> str:
-        """The command or the URL, for people: without passwords, queries and secret option values.
+        """The command or URL for people, without passwords, query and secret option values.
 
         >>> Address(command=("npx", "server", "--api-key", "0123456789", "--token=abcdefgh")).shown()
         'npx server --api-key *** --token=***'
@@ -38,14 +38,14 @@ class Address:
         return without_keys(" ".join(shown for shown, _ in _words(self.command)))
 
     def masked(self, text: str) -> str:
-        """Text from the server or about it, without its secrets. Control characters are made visible."""
+        """A text from or about the server, without its secrets and with visible control characters."""
         keys = [secret for _, secret in _words(self.command) if secret]
         keys += [value for name, value in self.env.items() if is_telling(name)]
         return show_control_chars(without_keys(Redactor(keys, "SECRET", self.url, self.headers).text(text)))
 
 
 def _words(command: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Each word for display, and its secret part: `--token=abc`, `--token abc`."""
+    """Each word for display, with its secret: `--token=abc`, `--token abc`."""
     before = ""
     for word in command:
         option, _, value = word.partition("=")

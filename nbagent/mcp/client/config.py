@@ -1,4 +1,4 @@
-"""Reads an `mcp.json`, the format in which editors and coding agents keep their MCP servers.
+"""Reads an `mcp.json`, the file in which editors and coding agents list MCP servers.
 
 ::
 
@@ -40,7 +40,7 @@ _VARIABLE = re.compile(r"\$\{(?:(?P<kind>env|input|config|command):)?(?P<name>[\
 
 
 class _Input(BaseModel):
-    """A value that an editor asks the user for, once per file."""
+    """A value that the user is asked for, once per file."""
 
     id: str
     description: str = ""
@@ -55,7 +55,7 @@ class _Input(BaseModel):
             answer = (getpass if self.password else input)(f"{self.description or self.id}{choices}{default}: ")
         except (EOFError, NotImplementedError):  # no terminal, or a kernel without input
             fix = f'Pass from_config(…, inputs={{"{self.id}": "…"}})'
-            raise ValueError(f"${{input:{self.id}}} has no value, and nobody can be asked here. {fix}") from None
+            raise ValueError(f"${{input:{self.id}}} has no value, and there is nobody to ask. {fix}") from None
         return answer.strip() or self.default
 
 
@@ -65,13 +65,13 @@ class _File(BaseModel):
 
 
 class _Variables:
-    """The values of `${…}` in a file. Errors name a variable, never a value."""
+    """The values of `${…}` in a file. Errors contain a variable's name, never a value."""
 
-    def __init__(self, file: Path, asked: Iterable[_Input], inputs: Mapping[str, str]) -> None:
+    def __init__(self, file: Path, questions: Iterable[_Input], inputs: Mapping[str, str]) -> None:
         folder = file.absolute().parent
         #: Editors keep the file in a hidden folder of the workspace, such as `.vscode`.
         self.workspace = folder.parent if folder.name.startswith(".") else folder
-        self._asked = {each.id: each for each in asked}
+        self._questions = {question.id: question for question in questions}
         self._inputs = dict(inputs)
         self._known = {
             "workspaceFolder": str(self.workspace),
@@ -88,12 +88,12 @@ class _Variables:
         kind, name, default = found["kind"], found["name"], found["default"]
         if kind == "input":
             if name not in self._inputs:
-                if name not in self._asked:
+                if name not in self._questions:
                     raise ValueError(f"{found[0]} is not among the file's inputs")
-                self._inputs[name] = self._asked[name].ask()
+                self._inputs[name] = self._questions[name].ask()
             return self._inputs[name]
         if kind in ("config", "command"):
-            raise ValueError(f"{found[0]} is known only to the editor. Write its value")
+            raise ValueError(f"only the editor knows {found[0]}. Write its value")
         if kind is None and name in self._known:
             return self._known[name]
         value = os.environ.get(name, default and default[2:])
@@ -111,7 +111,7 @@ _Text = Annotated[str, AfterValidator(_filled)]
 
 
 class _Server(BaseModel):
-    """One server of the file. The protocol has dropped the old transport `sse`."""
+    """A server in the file. The old transport `sse` is no longer part of the protocol."""
 
     model_config = ConfigDict(coerce_numbers_to_str=True)
 
@@ -129,11 +129,11 @@ class _Server(BaseModel):
         if bool(self.command) == bool(self.url):
             raise ValueError("expected either a command or a url")
         if self.url and not self.url.startswith(("http://", "https://")):
-            raise ValueError("expected a url that begins with https:// or http://")
+            raise ValueError("expected a url that starts with https:// or http://")
         return self
 
     def arguments(self, variables: _Variables) -> dict[str, Any]:
-        """Those of `MCPServer`."""
+        """The arguments for `MCPServer`."""
         if self.url is not None:
             return {"command": [self.url], "headers": self.headers}
         env = self.env
@@ -147,7 +147,7 @@ class _Server(BaseModel):
 def read_config(
     path: str | os.PathLike[str], names: Iterable[str] = (), inputs: Mapping[str, str] | None = None
 ) -> dict[str, dict[str, Any]]:
-    """A file's servers by name, or only these, as arguments of `MCPServer`.
+    """Return the arguments for `MCPServer` of a file's servers, or of only these names.
 
     Comments and trailing commas are allowed. Servers with `"disabled": true` are omitted, as are servers with an error,
     which is logged. Raises ConfigurationError with the file, the server and the error if a named server has one, or if
@@ -168,8 +168,8 @@ def read_config(
         raise ConfigurationError(f"{str(file)!r} is not JSON: {error}.") from None
     variables = _Variables(file, content.inputs, inputs or {})
     names = list(names)
-    servers = {name: each if isinstance(each, dict) else {} for name, each in content.servers.items()}
-    used = {name: each for name, each in servers.items() if not each.get("disabled")}
+    servers = {name: server if isinstance(server, dict) else {} for name, server in content.servers.items()}
+    used = {name: server for name, server in servers.items() if not server.get("disabled")}
     for name in names:
         check_choice("from_config()", name, used)
     read: dict[str, dict[str, Any]] = {}
@@ -184,5 +184,5 @@ def read_config(
     if problems and (names or not read):
         raise ConfigurationError("\n".join(problems))
     for problem in problems:
-        logger.warning("%s This server is left out.", problem)
+        logger.warning("%s This server is omitted.", problem)
     return read

@@ -1,7 +1,7 @@
-"""The connection to one server: it lives on the background loop, whichever loops its agents run on.
+"""The connection to one server, on the background loop, whichever loops its agents run on.
 
-It connects in the background, keeps a registry in step with the server's tools, restarts a dead server once, and ends
-with `stop` or at the interpreter's exit. It does not reference its `MCPServer`, which can therefore be collected.
+It keeps a registry in sync with the server's tools, restarts a dead server once, and ends with `stop` or at the
+interpreter's exit. It has no reference to its `MCPServer`, which can therefore be garbage-collected.
 """
 
 from __future__ import annotations
@@ -39,35 +39,35 @@ if TYPE_CHECKING:
 logger = logging.getLogger("nbagent")
 T = TypeVar("T")
 
-#: Seconds that a server may take to list its tools: `npx` may have to fetch it first.
+#: Seconds for a server to list its tools. `npx` may have to download it first.
 START_S = 60.0
 #: The same if `auth` may ask a person to log in.
 LOGIN_S = 600.0
-#: Seconds that a server may take to return a resource or a prompt.
+#: Seconds for a server to return a resource or a prompt.
 ANSWER_S = 60.0
-#: Seconds that a server may take to end at the interpreter's exit: the protocol's grace period, then it is killed.
+#: Seconds for a server to end at the interpreter's exit: the protocol's grace period, then it is killed.
 EXIT_S = 6.0
-#: Seconds before listening for changes again if the server ended their stream.
+#: Seconds before listening for changes again, if the server ended the stream.
 LISTEN_AGAIN_S = 5.0
 #: Seconds after a failed request to find out whether the whole connection failed.
 NOTICE_S = 1.0
 
 
 class Connection:
-    """See the module. `state` is for people; `problem` is why the server can't be used now."""
+    """See the module. `state` is a word for people, and `problem` the reason why the server can't be used now."""
 
     def __init__(self, name: str, address: Address, tools: ToolList) -> None:
         self.name, self.address, self.tools = name, address, tools
         self.state = "not connected"
         self.problem: MCPServerError | None = None
-        #: Why the server was restarted, if it was.
+        #: Why the server was restarted, or "".
         self.restarted = ""
-        #: "2026-07-28", the server's own name, and its instructions.
+        #: The protocol's revision ("2026-07-28"), the server's own name, and its instructions.
         self.revision = self.server = self.instructions = ""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
         self._client: Client | None = None
-        #: Set once it is known whether the server is usable; replaced when a connection begins or is lost.
+        #: Set once the server is usable or has failed. Replaced when a connection starts or is lost.
         self._settled = asyncio.Event()
         self._is_stopped = False
         self._stop: Callable[[], None] = lambda: None
@@ -77,7 +77,7 @@ class Connection:
     # -- from any thread and any event loop ---------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Connect in the background, unless the connection exists or has begun."""
+        """Connect in the background, unless already connected or connecting."""
         _note(self)
         background_loop().call_soon_threadsafe(self._begin, context=Context())
 
@@ -87,12 +87,12 @@ class Connection:
         await _on_background(self._ready)
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> Any:
-        """Call a tool. Cancelling this also cancels it on the server. Raises ToolError with the server's error."""
-        here = current.get()
-        return await _on_background(lambda: self._call(tool, arguments, here.call_in_progress, here.call.output))
+        """Call a tool. Cancelling this cancels the call on the server. Raises ToolError with the server's error."""
+        state = current.get()
+        return await _on_background(lambda: self._call(tool, arguments, state.call_in_progress, state.call.output))
 
     async def ask(self, request: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
-        """The answer to any other request. Raises MCPServerError with the server's error."""
+        """Send any other request. Raises MCPServerError with the server's error."""
         _note(self)
         return await _on_background(lambda: self._ask(request))
 
@@ -101,7 +101,7 @@ class Connection:
         await _on_background(self._end)
 
     def stop(self) -> None:
-        """The same, without waiting. It takes no lock: a garbage collection may call it anywhere."""
+        """The same, without waiting. It acquires no lock, since garbage collection may call it anywhere."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._stop_now)
 
@@ -118,7 +118,7 @@ class Connection:
         self._begin()
         await self._settled.wait()
         if self._client is None:
-            raise self.problem or MCPServerError(f"The MCP server {self.name!r} was closed meanwhile.")
+            raise self.problem or MCPServerError(f"The MCP server {self.name!r} was closed.")
         return self._client
 
     def _stop_now(self) -> None:
@@ -131,14 +131,14 @@ class Connection:
             await asyncio.wait({self._task})
 
     async def _run(self) -> None:
-        """Connect, and once more if the server dies."""
+        """Connect, and reconnect once if the server dies."""
         while True:
             was_restarted = bool(self.restarted)
             problem, was_connected = await self._connect()
             self._note_lost()
             self._stop = lambda: None
             if problem is not None and was_connected and not was_restarted:
-                logger.warning("%s It is started again.", problem)
+                logger.warning("%s It is restarted.", problem)
                 self.restarted, self.state = str(problem), "restarting"
                 continue
             self.problem, self.restarted = problem, ""
@@ -147,8 +147,8 @@ class Connection:
             return
 
     async def _connect(self) -> tuple[MCPServerError | None, bool]:
-        """`(why it ended, whether it was connected)`; None if it was told to end."""
-        # a second of imports must not block the loop's other work
+        """Connect, and wait for the end. Returns its reason (None if closed here), and whether it was connected."""
+        # the imports take a second, which must not block the loop
         await asyncio.to_thread(__import__, "mcp.client.streamable_http")
         import anyio
 
@@ -157,7 +157,7 @@ class Connection:
         self._stop, self._lost = scope.cancel, ended.event.set
         if self._is_stopped:  # while mcp was imported
             scope.cancel()
-        reason, said = "it ended", ""
+        reason, details = "it ended", ""
         with scope:
             try:
                 with anyio.fail_after(_start_s(self.address)) as starting:
@@ -169,15 +169,15 @@ class Connection:
             except Exception as error:
                 logger.debug("the connection to the MCP server %s failed", self.name, exc_info=True)
                 reason = _reason(error, self.address)
-            said = await ended.said()
+            details = await ended.details()
         if scope.cancelled_caught:
             return None, connected
         what = "was connected, and then" if connected else "can't be used:"
-        text = f"The MCP server {self.name!r} ({self.address.shown()}) {what} {reason}. {said}"
+        text = f"The MCP server {self.name!r} ({self.address.shown()}) {what} {reason}. {details}"
         return MCPServerError(self.address.masked(shortened(text, MAX_TEXT)).rstrip()), connected
 
     def _open(self, ended: Ended) -> AbstractAsyncContextManager[Client]:
-        import_module("nbagent.core.json_schema")  # quickly: mcp would import jsonschema itself with the first result
+        import_module("nbagent.core.json_schema")  # imports jsonschema faster than mcp would with the first result
         from mcp import Client
         from mcp_types import ElicitRequestParams, ElicitResult, Implementation, ToolListChangedNotification
 
@@ -186,7 +186,7 @@ class Connection:
                 self.tools.changed.set()
 
         async def on_elicitation(context: Any, params: ElicitRequestParams) -> ElicitResult:
-            # the protocol of 2025 does not link a question to its call: it counts as the latest one's
+            # the revisions of 2025 don't link a question to its call, so the latest call is assumed
             call = current.get().call_in_progress or next(reversed(self._calls), None)
             return await elicitation.ask(self.name, params, call)
 
@@ -205,7 +205,7 @@ class Connection:
         self._settled.set()
 
     def _note_lost(self) -> None:
-        """From now on, calls wait for the reconnection."""
+        """Let calls wait until the server is connected again."""
         if self._client is not None:
             self._client, self._settled = None, asyncio.Event()
 
@@ -227,7 +227,7 @@ class Connection:
             group.cancel_scope.cancel()
 
     async def _listen(self, client: Client) -> None:
-        """Ask a server of the stateless revision to report changes; others report them anyway."""
+        """Subscribe to changes of a server with the stateless revision. Other servers report them anyway."""
         from mcp import MCPError
         from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 
@@ -235,13 +235,13 @@ class Connection:
         while tools is not None and tools.list_changed:
             try:
                 async with client.listen(tools_list_changed=True) as changes:
-                    self.tools.changed.set()  # nobody is notified of earlier changes
+                    self.tools.changed.set()  # earlier changes are not reported
                     async for _ in changes:
                         self.tools.changed.set()
             except (ListenNotSupportedError, MCPError):
                 return
             except (SubscriptionLost, TimeoutError):
-                logger.debug("the MCP server %s does not tell of changes now", self.name)
+                logger.debug("the MCP server %s stopped reporting changes", self.name)
             await asyncio.sleep(LISTEN_AGAIN_S)
 
     async def _call(
@@ -253,7 +253,7 @@ class Connection:
             if output is not None:
                 output.report(_progress_text(progress, total, message))
 
-        if self.problem is not None:  # another run may start it again; this one has tried
+        if self.problem is not None:  # only another run tries again
             raise ToolError(str(self.problem), tool=tool)
         client = await self._ready()
         self._calls.append(call)
@@ -261,7 +261,7 @@ class Connection:
             return value_of(await client.call_tool(tool, arguments, progress_callback=show), tool)
         except MCPError as error:
             text = await self._what_happened(client, error)
-        except (ToolError, RuntimeError, ValueError) as error:  # also a result that does not fit the tool's schema
+        except (ToolError, RuntimeError, ValueError) as error:  # such as a result that does not fit the tool's schema
             text = str(error)
         finally:
             self._calls.remove(call)
@@ -277,17 +277,17 @@ class Connection:
         except MCPError as error:
             text: str = error.error.message
         except TimeoutError:
-            text = f"it did not answer within {ANSWER_S:g} s"
-        except (RuntimeError, ValueError) as error:  # an answer outside the protocol
+            text = f"it did not respond within {ANSWER_S:g} s"
+        except (RuntimeError, ValueError) as error:  # a response that violates the protocol
             text = str(error)
         raise MCPServerError(self.address.masked(shortened(f"The MCP server {self.name!r}: {text}", MAX_TEXT)))
 
     async def _what_happened(self, client: Client, error: Any) -> str:
-        """The text of an error. If the server is gone, wait for its restart, and say so."""
+        """Describe an error. If the server is gone, wait for its restart and say so."""
         from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST
 
         text: str = error.error.message
-        if error.code == INVALID_REQUEST and text == "Session terminated":  # it was restarted, and forgot the session
+        if error.code == INVALID_REQUEST and text == "Session terminated":  # it was restarted and has lost the session
             self._lost()
         elif error.code != CONNECTION_CLOSED:
             return text
@@ -300,11 +300,11 @@ class Connection:
         await self._settled.wait()
         if self._client is None:
             return str(self.problem or f"The MCP server {self.name!r} was closed.")
-        return f"{self.restarted} It was started again. The call may have had an effect before; it was not repeated."
+        return f"{self.restarted} It was restarted. The call may have had an effect, and was not repeated."
 
 
 async def _on_background(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Await a coroutine on the background loop, in a copy of this context. Cancelling is passed on."""
+    """Await a coroutine on the background loop, in a copy of this context. Cancellation is passed on."""
     loop = background_loop()
     if asyncio.get_running_loop() is loop:
         return await make()
@@ -316,7 +316,7 @@ def _start_s(address: Address) -> float:
 
 
 def _reason(error: BaseException, address: Address) -> str:
-    """Why a server can't be used, in short."""
+    """The reason why a server can't be used."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, FileNotFoundError) and address.command:
@@ -325,7 +325,7 @@ def _reason(error: BaseException, address: Address) -> str:
         return f"it did not list its tools within {_start_s(address):g} s"
     text = str(error).strip().rstrip(".")
     if text == "Connection closed":
-        return "it ended before it answered"
+        return "it ended before it responded"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
@@ -351,12 +351,12 @@ def _note(connection: Connection) -> None:
 
 @cache
 def _end_at_exit() -> None:
-    background_loop()  # exit handlers run in reverse order: this one before the loop ends
+    background_loop()  # exit handlers run in reverse order, so this one runs before the loop ends
     atexit.register(_end_all, os.getpid())
 
 
 def _end_all(pid: int) -> None:
-    if pid != os.getpid():  # a forked child: the servers are its parent's
+    if pid != os.getpid():  # a forked process does not own the servers
         return
     ending = [asyncio.run_coroutine_threadsafe(connection._end(), background_loop()) for connection in list(_open)]
     concurrent.futures.wait(ending, timeout=EXIT_S)

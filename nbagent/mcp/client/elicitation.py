@@ -1,4 +1,4 @@
-"""A server asks the user something during a call; the question goes to the approver."""
+"""Passes a server's question to the approver, if the server asks the user something during a call."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 async def ask(server: str, params: ElicitRequestParams, call: CallInProgress | None) -> ElicitResult:
-    """The user's answer. Without an interface, or if the answers don't fit the server's schema, it is a refusal."""
+    """Return the user's answers. If there is nobody to ask, or they don't fit the server's schema, decline."""
     from mcp_types import ElicitResult
 
     text = shortened(params.message, MAX_TEXT)
@@ -41,13 +41,13 @@ def _defaults(schema: dict[str, Any]) -> dict[str, Any]:
     properties = schema.get("properties")
     if not isinstance(properties, dict):
         return {}
-    return {name: _default(each) for name, each in properties.items() if isinstance(each, dict)}
+    return {name: _default(value) for name, value in properties.items() if isinstance(value, dict)}
 
 
 def _default(schema: dict[str, Any]) -> Any:
     if "default" in schema:
         return schema["default"]
-    choices = schema.get("enum") or [each.get("const") for each in schema.get("oneOf", ()) if isinstance(each, dict)]
+    choices = schema.get("enum") or [item.get("const") for item in schema.get("oneOf", ()) if isinstance(item, dict)]
     if choices:
         return choices[0]
     kind = schema.get("type")
@@ -56,7 +56,7 @@ def _default(schema: dict[str, Any]) -> Any:
 
 
 def _problem(schema: dict[str, Any], answers: dict[str, Any]) -> str:
-    """The error in the answers, or ""."""
+    """Describe the error in the answers, or return ""."""
     from referencing.exceptions import Unresolvable
 
     from nbagent.core.json_schema import jsonschema, validator_of

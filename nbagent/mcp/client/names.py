@@ -1,4 +1,4 @@
-"""Names for the tools of a server, and a server's own name."""
+"""Names for a server and its tools."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from urllib.parse import urlsplit
 
 from nbagent.functions.registry import clean_name
 
-#: Programs that start other programs, and some of their subcommands.
+#: Programs that run other programs, and some of their subcommands.
 _RUNNERS = re.compile(
     r"npx|npm|node|bunx?|deno|pnpm|yarn|uvx?|pipx|pythonw?[\d.]*|docker|podman|env|cmd|run|exec|dlx|tool", re.IGNORECASE
 )
-#: Common parts of servers' names.
+#: Parts that many servers' names have in common.
 _COMMON = re.compile(r"^(mcp[-_])?server[-_]|^mcp[-_]|[-_]mcp[-_]server$|[-_](mcp|server)$|\.(py|js|mjs|ts|exe)$", re.I)
 
 
 def fitting_names(wanted: Iterable[str], limit: int, given: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Names that the registry accepts, each with the original name. If two become equal, one gets a suffix.
+    """Map names that the registry accepts to the original names. If two become equal, one gets a suffix.
 
-    `given` is an earlier result: its names keep their meaning.
+    The names in `given`, an earlier result, keep their meaning.
 
     >>> fitting_names(["files_read.all", "files_read/all", "文件_读.全部"], limit=64)
     {'files_read_all': 'files_read.all', 'files_read_all_d00fff': 'files_read/all', '文件_读_全部': '文件_读.全部'}
     """
     names = dict(given or {})
     known = set(names.values())
-    for each in sorted(set(wanted) - known, key=lambda each: (clean_name(each) != each, each)):
-        name = clean_name(each)
+    for original in sorted(set(wanted) - known, key=lambda name: (clean_name(name) != name, name)):
+        name = clean_name(original)
         if len(name) > limit or name in names:
-            suffix = f"_{hashlib.sha256(each.encode()).hexdigest()[:6]}"
+            suffix = f"_{hashlib.sha256(original.encode()).hexdigest()[:6]}"
             name = name[: limit - len(suffix)] + suffix
-        names.setdefault(name, each)
+        names.setdefault(name, original)
     return names
 
 
 def name_of_command(command: Sequence[str]) -> str:
-    """A server's name, from its command.
+    """Derive a server's name from its command.
 
     >>> name_of_command(["npx", "-y", "@modelcontextprotocol/server-filesystem@1.2", "/data"])
     'filesystem'
@@ -51,7 +51,7 @@ def name_of_command(command: Sequence[str]) -> str:
 
 
 def name_of_url(url: str) -> str:
-    """A server's name, from its address.
+    """Derive a server's name from its URL.
 
     >>> name_of_url("https://mcp.example.com/v1/mcp"), name_of_url("http://127.0.0.1:8000/mcp")
     ('example', '127_0_0_1')

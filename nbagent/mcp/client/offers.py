@@ -12,12 +12,12 @@ from nbagent.mcp.client.results import contents_part, part_of
 if TYPE_CHECKING:
     from mcp import Client
 
-#: The maximum number of pages in a list.
+#: How many pages of a list are read.
 MAX_PAGES = 100
 
 
 class Resource(NamedTuple):
-    """Something to read. A `uri` with `{name}` in it is a template: fill it in."""
+    """A resource to read. A `uri` with `{name}` in it is a template to fill in."""
 
     uri: str
     name: str
@@ -47,16 +47,15 @@ async def resources_of(client: Client) -> list[Resource]:
     """The server's resources and resource templates."""
     if client.server_capabilities.resources is None:
         return []
-    found = [(each.uri, each) async for page in pages(client.list_resources) for each in page.resources]
+    found = [(item.uri, item) async for page in pages(client.list_resources) for item in page.resources]
     async for page in pages(client.list_resource_templates):
-        found += [(each.uri_template, each) for each in page.resource_templates]
-    return [Resource(uri, each.title or each.name, each.description or "", each.mime_type or "") for uri, each in found]
+        found += [(item.uri_template, item) for item in page.resource_templates]
+    return [Resource(uri, item.title or item.name, item.description or "", item.mime_type or "") for uri, item in found]
 
 
 async def read(client: Client, uri: str) -> Content:
     """A resource's content."""
-    contents = (await client.read_resource(uri)).contents
-    return joined_content(map(contents_part, contents))
+    return joined_content(map(contents_part, (await client.read_resource(uri)).contents))
 
 
 async def prompts_of(client: Client) -> list[Prompt]:
@@ -64,14 +63,14 @@ async def prompts_of(client: Client) -> list[Prompt]:
     if client.server_capabilities.prompts is None:
         return []
     return [
-        Prompt(each.name, each.description or "", {arg.name: bool(arg.required) for arg in each.arguments or ()})
+        Prompt(prompt.name, prompt.description or "", {arg.name: bool(arg.required) for arg in prompt.arguments or ()})
         async for page in pages(client.list_prompts)
-        for each in page.prompts
+        for prompt in page.prompts
     ]
 
 
 async def filled(client: Client, prompt: str, arguments: dict[str, str]) -> Content:
-    """A prompt as one text. If it includes an assistant's answers, each message begins with its speaker."""
+    """A filled-in prompt as one message. If it includes an assistant's answers, each part starts with its role."""
     messages = (await client.get_prompt(prompt, arguments)).messages
     is_dialogue = any(message.role != "user" for message in messages)
     parts: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""A server's result for a model: text, images and structured data."""
+"""Converts a server's results for the model: text, images and structured data."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 def value_of(result: CallToolResult, tool: str) -> Any:
     """The value of a call: a text, structured data, or content parts if there are images.
 
-    Structured data that a text repeats, as servers should, is omitted. If the result is an error, raises ToolError with
-    its texts.
+    Structured data is omitted if a text repeats it, as it should. Raises ToolError with the texts of an error.
     """
     parts = [part_of(block) for block in result.content]
     texts = [part["text"] for part in parts if part["type"] == "text"]
@@ -34,7 +33,7 @@ def value_of(result: CallToolResult, tool: str) -> Any:
 
 
 def part_of(block: ContentBlock) -> dict[str, Any]:
-    """A content block as a part. Sounds and other files, which a model can't read, become a description."""
+    """A content block as a content part. Audio and other files, which a model can't read, become a description."""
     if block.type == "text":
         return {"type": "text", "text": block.text}
     if block.type == "image":
@@ -49,7 +48,7 @@ def part_of(block: ContentBlock) -> dict[str, Any]:
 
 
 def contents_part(contents: TextResourceContents | BlobResourceContents) -> dict[str, Any]:
-    """A resource's content as a part."""
+    """A resource's content as a content part."""
     if (text := getattr(contents, "text", None)) is not None:
         return {"type": "text", "text": text}
     blob: str = getattr(contents, "blob", "")
@@ -66,9 +65,7 @@ def _size(data: str) -> str:
 
 
 def _repeats(texts: list[str], structured: Any) -> bool:
-    """Whether the texts repeat the data. Servers wrap a value in an object with one key, and write a list as several
-    texts.
-    """
+    """Whether the texts repeat the data. Servers wrap values in an object with one key, and split lists into texts."""
     values = [_loaded(text) for text in texts]
     if structured in values:
         return True

@@ -35,21 +35,20 @@ MAX_NAME = 32
 
 
 class MCPServer(Toolset):
-    """The tools of an MCP server, from a command to start or a URL (streamable HTTP).
+    """The tools of an MCP server, from a command that starts it or a URL (streamable HTTP).
 
-    - `env`: variables for the process, which otherwise gets only PATH, HOME and few others; `cwd`: its folder
+    - `env`: variables for the process, which otherwise gets only PATH, HOME and a few others; `cwd`: its folder
     - `headers`, `auth` (an `httpx2.Auth`, such as the OAuth providers of the `mcp` package): for a URL
-    - `name`: the prefix of the tools' names, with characters that providers accept; by default from the command or the
-      URL
+    - `name`: the prefix of the tools' names; by default derived from the command or URL
     - `approve`: None asks before calls of tools that the server does not mark as read-only; True asks before all calls,
       False before none
-    - `timeout`: seconds for a call, None for the agent's limit
+    - `timeout`: seconds for a call, or None for the agent's limit
 
-    `agent.use(server)` begins to connect immediately; a run waits for the connection. It ends with `agent.aclose()`,
-    when the server is collected, and with this process. A dead server is restarted once. Both protocol revisions are
-    supported: 2026-07-28 and the ones with a handshake.
+    `agent.use(server)` starts to connect immediately, and a run waits for the connection. It ends with
+    `agent.aclose()`, when this object is garbage-collected, and with this process. A dead server is restarted once. The
+    protocol's revision 2026-07-28 and the ones with a handshake are supported.
 
-    Raises ConfigurationError for wrong arguments; a run raises MCPServerError if the server can't be used.
+    Raises ConfigurationError for wrong arguments. A run raises MCPServerError if the server can't be used.
 
     >>> MCPServer("uvx", "mcp-server-time", env={"TOKEN": "abc"})
     <MCPServer time: uvx mcp-server-time, env TOKEN, not connected, 0 tools>
@@ -75,11 +74,8 @@ class MCPServer(Toolset):
         check_possible("An MCP server", "threads and other processes", "Register Python functions as tools.")
         if find_spec("mcp_types") is None:
             raise missing_extra("MCP", "mcp")
-        self.name = (
-            clean_name(name)[:MAX_NAME]
-            if name
-            else (name_of_url(address.url) if address.url else name_of_command(address.command))
-        )
+        derived = name_of_url(address.url) if address.url else name_of_command(address.command)
+        self.name = clean_name(name)[:MAX_NAME] if name else derived
         self.address = address
         tools = ToolList(self.name, approve=approve, timeout=timeout)
         self.tools = tools.registry
@@ -90,19 +86,19 @@ class MCPServer(Toolset):
     def from_config(
         cls, path: str | os.PathLike[str], *names: str, inputs: Mapping[str, str] | None = None
     ) -> list[MCPServer]:
-        """The servers of an `mcp.json` of editors and coding agents, or only these names.
+        """The servers in an editor's or coding agent's `mcp.json`, or only these names.
 
         `${VAR}` and `${VAR:-default}` are environment variables. `${workspaceFolder}` is the file's folder, or the one
-        above a hidden folder such as `.vscode`. `${input:key}` is in `inputs`, or you are asked for it. A server with
-        an error is omitted with a warning. Raises ConfigurationError with the file, the server and the error if a named
-        server has one, or if no server is left.
+        above a hidden folder such as `.vscode`. `${input:key}` comes from `inputs`, or you are asked for it. A server
+        with an error is omitted with a warning. Raises ConfigurationError with the file, the server and the error if a
+        named server has one, or if no server is left.
         """
         read = read_config(path, names, inputs)
         names_by_key = {key: name for name, key in fitting_names(read, MAX_NAME).items()}
-        return [cls(*each.pop("command"), name=names_by_key[key], **each) for key, each in read.items()]
+        return [cls(*options.pop("command"), name=names_by_key[key], **options) for key, options in read.items()]
 
     def begin(self) -> None:
-        """Begin to connect in the background."""
+        """Start to connect in the background."""
         self.connection.begin()
 
     async def prepare(self) -> None:
@@ -111,14 +107,15 @@ class MCPServer(Toolset):
 
     def instructions(self) -> str:
         """The server's instructions for its tools."""
-        said = shortened(self.connection.instructions.strip(), MAX_TEXT)
-        if not said:
+        text = shortened(self.connection.instructions.strip(), MAX_TEXT)
+        if not text:
             return ""
-        said = without_marks(show_control_chars(said), "mcp_")
-        return f'<mcp_server name="{self.name}">\nThe server says of its tools {self.name}_…:\n{said}\n</mcp_server>'
+        text = without_marks(show_control_chars(text), "mcp_")
+        title = f"The server's instructions for its tools {self.name}_…:"
+        return f'<mcp_server name="{self.name}">\n{title}\n{text}\n</mcp_server>'
 
     async def resources(self) -> list[Resource]:
-        """The server's resources. Raises MCPServerError, as the next three do."""
+        """The server's resources. Raises MCPServerError, as the next three methods do."""
         return await self.connection.ask(offers.resources_of)
 
     async def read(self, uri: str) -> Content:
@@ -140,7 +137,7 @@ class MCPServer(Toolset):
         return await self.connection.ask(lambda client: offers.filled(client, name, arguments))
 
     async def aclose(self) -> None:
-        """End the connection and the server's process. The next run of an agent that uses it connects again."""
+        """End the connection and the server's process. The next run of an agent that uses the server reconnects."""
         await self.connection.aclose()
 
     def __repr__(self) -> str:

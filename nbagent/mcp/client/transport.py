@@ -13,63 +13,60 @@ from typing import Any
 
 from nbagent.mcp.client.address import Address
 
-#: Limits of the kept stderr lines.
+#: How many of the last lines of stderr are kept, and how much of each.
 MAX_LINES, MAX_LINE_CHARS = 8, 300
-#: Seconds to wait for the last lines of a server that has ended: its child process may keep its stderr open.
+#: Seconds to wait for the last lines of a server that has ended. Its child process may keep stderr open.
 LAST_LINES_S = 5.0
-#: Seconds for a connection and for the next byte of an HTTP answer, which may be a stream.
+#: Seconds to connect, and for the next byte of an HTTP response, which may be a stream.
 CONNECT_S, READ_S = 30.0, 300.0
 
 
-UNAUTHORIZED = 401
-
-
 class Ended:
-    """The end of a connection: `event` is set when the server is gone, `said` is the reason."""
+    """The end of a connection. `event` is set when the server is gone, and `details` returns its last words."""
 
     def __init__(self) -> None:
         self.event = asyncio.Event()
         self.status: int | None = None
         self.lines: deque[str] = deque(maxlen=MAX_LINES)
-        #: Set when the server has closed its stderr; None if it has none.
-        self._all_said: asyncio.Event | None = None
+        #: Set when stderr is closed; None for a server without one.
+        self._stderr_closed: asyncio.Event | None = None
 
     def stderr(self) -> Any:
         """A file for the server's stderr, whose last lines are kept."""
         read, write = os.pipe()
-        self._all_said = asyncio.Event()
-        told = partial(asyncio.get_running_loop().call_soon_threadsafe, self._all_said.set)
-        threading.Thread(target=self._read, args=(read, told), name="nbagent-mcp-stderr", daemon=True).start()
+        self._stderr_closed = asyncio.Event()
+        on_close = partial(asyncio.get_running_loop().call_soon_threadsafe, self._stderr_closed.set)
+        threading.Thread(target=self._read, args=(read, on_close), name="nbagent-mcp-stderr", daemon=True).start()
         return os.fdopen(write, "w")
 
-    def _read(self, descriptor: int, told: Callable[[], object]) -> None:
+    def _read(self, descriptor: int, on_close: Callable[[], object]) -> None:
         with open(descriptor, encoding="utf-8", errors="replace") as file:
             for line in iter(lambda: file.readline(MAX_LINE_CHARS), ""):
                 if line.strip():
                     self.lines.append(line.rstrip())
         with suppress(RuntimeError):  # the loop is closed
-            told()
+            on_close()
 
-    async def said(self) -> str:
-        """The last lines of stderr, or the status of the last HTTP answer that was an error."""
-        if self._all_said is not None:
+    async def details(self) -> str:
+        """The last lines of stderr, or the status of the last HTTP response if it was an error."""
+        if self._stderr_closed is not None:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._all_said.wait(), LAST_LINES_S)
+                await asyncio.wait_for(self._stderr_closed.wait(), LAST_LINES_S)
         if self.lines:
             return "It wrote:\n" + "\n".join(f"  {line}" for line in self.lines)
-        if self.status == UNAUTHORIZED:
+        if self.status == 401:
             return (
-                "It answered with HTTP status 401: it needs a token or a login. Pass MCPServer(…, "
-                'headers={"Authorization": "Bearer …"}), or auth=OAuthClientProvider(…) of mcp.client.auth.'
+                "It responded with HTTP status 401: it needs a token or a login. Pass MCPServer(…, "
+                'headers={"Authorization": "Bearer …"}), or auth=OAuthClientProvider(…) from mcp.client.auth.'
             )
-        return f"It answered with HTTP status {self.status}." if self.status else ""
+        return f"It responded with HTTP status {self.status}." if self.status else ""
 
 
 @asynccontextmanager
 async def process_of(address: Address, ended: Ended) -> AsyncIterator[Any]:
-    """Start the server's process. At the end of the block its stdin is closed; if that does not end it, it is killed.
+    """Start the server's process. At the end of the block, its stdin is closed, and then it is killed if necessary.
 
-    The process gets few of our environment variables (PATH, HOME, …), and `env`.
+    The process gets `env` and a few of our environment variables (PATH, HOME, …).
     """
     import anyio
     from mcp import StdioServerParameters, stdio_client
@@ -81,7 +78,7 @@ async def process_of(address: Address, ended: Ended) -> AsyncIterator[Any]:
             inner, write = await stack.enter_async_context(stdio_client(parameters, stderr))
         send, read = anyio.create_memory_object_stream[Any](0)
 
-        async def pass_on() -> None:
+        async def forward() -> None:
             async with send:
                 with suppress(anyio.BrokenResourceError):
                     async for message in inner:
@@ -89,14 +86,14 @@ async def process_of(address: Address, ended: Ended) -> AsyncIterator[Any]:
             ended.event.set()
 
         async with anyio.create_task_group() as group:
-            group.start_soon(pass_on)
+            group.start_soon(forward)
             yield read, write
             group.cancel_scope.cancel()
 
 
 @asynccontextmanager
 async def http_to(address: Address, ended: Ended) -> AsyncIterator[Any]:
-    """Streamable HTTP. The headers go only to this server: a redirect to another one is not followed."""
+    """Streamable HTTP. The headers go only to this server, since redirects to other hosts are not followed."""
     import httpx2
     from mcp.client.streamable_http import streamable_http_client
 

@@ -1,7 +1,6 @@
-"""`HTTPServing`: a `ToolServer` on a loopback port, behind a token, over streamable HTTP.
+"""`HTTPServing`: a `ToolServer` on a loopback port, over streamable HTTP.
 
-In addition to the token, which no web page knows, each request's Host and Origin must be this machine's, so that no
-page can get in under another name (DNS rebinding).
+Each request needs a token, which no web page knows, and a Host and Origin of this machine, against DNS rebinding.
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ from nbagent.mcp.server.tool_server import ToolServer
 from nbagent.thread_server import LOOPBACK, ThreadServer, config, listening
 
 PATH = "/mcp"
-#: Seconds that connections get to end when the server stops.
-STOPS_WITHIN_S = 2
-#: Of these, seconds to notify the clients whose calls were stopped.
-SAYS_SO_WITHIN_S = 0.1
+#: Seconds for connections to end when the server stops.
+STOP_S = 2
+#: Seconds of these to notify clients whose calls were stopped.
+NOTIFY_S = 0.1
 
 
 class HTTPServing(ThreadServer):
@@ -43,15 +42,15 @@ class HTTPServing(ThreadServer):
     def __init__(self, tools: ToolServer, *, port: int = 0, context: Context | None = None) -> None:
         self.tools = tools
         self._token = SecretStr(secrets.token_urlsafe(32))
-        self._held = AsyncExitStack()
+        self._running = AsyncExitStack()
         sock = listening(LOOPBACK, port)
         local = [f"{host}:{sock.getsockname()[1]}" for host in (LOOPBACK, "localhost")]
-        security = TransportSecuritySettings(allowed_hosts=local, allowed_origins=[f"http://{each}" for each in local])
+        security = TransportSecuritySettings(allowed_hosts=local, allowed_origins=[f"http://{host}" for host in local])
         self._sessions = StreamableHTTPSessionManager(tools.server, security_settings=security)
         route = Route(PATH, RequireAuthMiddleware(StreamableHTTPASGIApp(self._sessions), []))
         guard = Middleware(AuthenticationMiddleware, backend=BearerAuthBackend(_OneToken(self._token)))
         app = Starlette(routes=[route], middleware=[guard])
-        super().__init__(config(app, STOPS_WITHIN_S, lifespan="off"), sock, context)
+        super().__init__(config(app, STOP_S, lifespan="off"), sock, context)
         self.url += PATH
 
     def client_configuration(self, name: str = "notebook") -> str:
@@ -69,27 +68,27 @@ class HTTPServing(ThreadServer):
         return asyncio.run_coroutine_threadsafe(self.tools.cancel_calls(), self.up.result()).result()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to serve."""
-        await self._held.enter_async_context(self._sessions.run())
+        """Start serving."""
+        await self._running.enter_async_context(self._sessions.run())
         await super().startup(sockets)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop. The sessions must end before the connections can."""
+        """Stop serving. The sessions must end before the connections."""
         await self.tools.cancel_calls()
         self.tools.listening.close()
-        await asyncio.sleep(SAYS_SO_WITHIN_S)
-        await self._held.aclose()
+        await asyncio.sleep(NOTIFY_S)
+        await self._running.aclose()
         await super().shutdown(sockets)
 
 
 class _OneToken:
-    """Knows one token."""
+    """Verifies a single token."""
 
     def __init__(self, token: SecretStr) -> None:
         self._token = token
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """The token's owner; None for a wrong one."""
+        """Return the token's owner, or None for a wrong token."""
         if not secrets.compare_digest(token.encode(), self._token.get_secret_value().encode()):
             return None
         return AccessToken(token=token, client_id="local", scopes=[])

@@ -1,4 +1,4 @@
-"""Writes tools and their results in the protocol's types."""
+"""Converts tools and their results to the protocol's types."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from nbagent.functions.registry import FunctionDefinition
 
 log = logging.getLogger("nbagent")
 
-#: Rows and columns of a data frame in the structured content, and its total characters.
+#: Rows and columns of a data frame in the structured content, and the characters of that content.
 MAX_ROWS, MAX_COLUMNS, MAX_STRUCTURED_CHARS = 100, 100, 100_000
 
 _BLOCKS = (types.TextContent, types.ImageContent, types.AudioContent, types.EmbeddedResource, types.ResourceLink)
-#: Return types of tools that answer in the protocol's own types.
+#: Results in the protocol's own types, which a tool may return.
 _RESULTS = (types.CallToolResult, types.InputRequiredResult)
 
 
 def as_tool(definition: FunctionDefinition) -> types.Tool:
-    """A tool as clients see it."""
+    """A tool as a client sees it."""
     schema = definition.parameters or {"type": "object", "properties": {}}
     return types.Tool(name=definition.name, description=definition.description, input_schema=schema)
 
@@ -36,9 +36,9 @@ def as_tool(definition: FunctionDefinition) -> types.Tool:
 def as_result(
     outcome: ToolOutcome, outputs: Iterable[Mapping[str, str]] = ()
 ) -> types.CallToolResult | types.InputRequiredResult:
-    """The result of a call. `outputs` are the tool's displays: their pictures follow the returned value.
+    """The result of a call. `outputs` are the tool's displays, whose images follow the returned value.
 
-    A tool may return content blocks, or a whole result, of the `mcp` package: they are passed on unchanged.
+    Content blocks or a whole result of the `mcp` package, which a tool may return, are passed on unchanged.
     """
     value = outcome.value
     if outcome.is_error:
@@ -66,7 +66,7 @@ def _blocks(content: Content) -> list[types.ContentBlock]:
 
 
 def _structured(outcome: ToolOutcome) -> dict[str, Any] | None:
-    """Data as a JSON object, which clients of both revisions accept; None for anything else or too much."""
+    """Data as a JSON object, which clients of all revisions accept, or None for too much data and anything else."""
     value = outcome.value
     try:
         if (table := table_data(value, MAX_ROWS, MAX_COLUMNS)) is not None:
@@ -76,7 +76,7 @@ def _structured(outcome: ToolOutcome) -> dict[str, Any] | None:
         else:
             data = value
         return _as_json(data)
-    except Exception:  # a value's own code failed, or it is not data; the text describes it
+    except Exception:  # a value's own code may raise anything; the text describes the value
         log.debug("a %s has no JSON form", type(value).__name__, exc_info=True)
         return None
 

@@ -1,4 +1,4 @@
-"""Serves the tools of a Python file, for `nbagent mcp`: over stdio, to the client that started it, or over HTTP."""
+"""Serves the tools of a Python file, for `nbagent mcp`, over stdio or HTTP."""
 
 from __future__ import annotations
 
@@ -22,21 +22,20 @@ from nbagent.providers.scripted import ScriptedProvider
 
 
 def serve_stdio(path: str, only: Iterable[str] | None = None) -> None:
-    """Serve the file's tools over stdin and stdout until the client ends. The file's printed output goes to stderr."""
-
+    """Serve the file's tools over stdin and stdout until the client ends. The file's own output goes to stderr."""
     with redirect_stdout(sys.stderr):
         server = ToolServer(load(path), only=only).server
 
     async def serve() -> None:
         async with stdio_server() as (read, write):
-            with redirect_stdout(sys.stderr):  # a buffered rest must not reach the client at the end
+            with redirect_stdout(sys.stderr):  # buffered output must not reach the client at the end
                 await server.run(read, write, server.create_initialization_options())
 
     run_sync(serve())
 
 
 def serve_http(path: str, announce: Callable[[str], None], only: Iterable[str] | None = None, *, port: int = 0) -> None:
-    """Serve the file's tools on a loopback port until Ctrl-C. `announce` gets a client's configuration."""
+    """Serve the file's tools on a loopback port until Ctrl-C. `announce` gets the configuration for clients."""
     tools = ToolServer(load(path), only=only)
 
     async def serve() -> None:
@@ -51,14 +50,14 @@ def serve_http(path: str, announce: Callable[[str], None], only: Iterable[str] |
 
 
 def stdio_configuration(path: str) -> str:
-    """A client's configuration to start the file itself, as one line of JSON."""
+    """The configuration for clients that start the file themselves, as one line of JSON."""
     file = Path(path).resolve()
     command = {"command": sys.executable, "args": ["-m", "nbagent.cli", "mcp", str(file)]}
     return json.dumps({"mcpServers": {file.stem: command}})
 
 
 def load(path: str) -> Agent:
-    """Run the file as a module. Returns its variable `agent`, if it is one, else an agent with the live tools.
+    """Run the file as a module. Returns its variable `agent`, if that is an agent, else an agent with the live tools.
 
     Raises ConfigurationError if there is no such file, and the file's own errors.
     """

@@ -1,7 +1,7 @@
-"""`ToolServer`: an agent's tools and the live tools as the tools of an official MCP `Server`.
+"""`ToolServer`: an agent's tools and the live tools as the tools of the official MCP `Server`.
 
-They are looked up at each request. A call is a run of the agent: its trace has rows for it, with the client's name as
-`source`, such as "mcp-client:editor".
+They are looked up at each request. A call is a run of the agent. In the agent's trace, its `source` is the client's
+name, such as "mcp-client:editor".
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ log = logging.getLogger("nbagent")
 
 #: The server's instructions for clients.
 INSTRUCTIONS = (
-    "The tools are functions that live in a running Python process, often a Jupyter notebook, and see its variables. "
-    "Its user may redefine them at any time."
+    "The tools are functions in a running Python process, often a Jupyter notebook, and can use its variables. "
+    "The user may redefine them at any time."
 )
-#: How many sessions of clients before 2026-07-28 are notified of changes: the latest ones.
+#: How many sessions of clients before 2026-07-28 are notified of changes. The latest ones are kept.
 MAX_SESSIONS = 100
-#: Seconds that a cancelled call may take to end.
+#: Seconds for a cancelled call to end.
 CANCELLED_WITHIN_S = 2.0
 STOPPED = "The call was stopped by the user of the notebook. Do not repeat it; ask how to continue."
 WAITING_FOR_APPROVAL = "waiting for a person to approve this call"
@@ -57,13 +57,13 @@ WAITING_FOR_APPROVAL = "waiting for a person to approve this call"
 
 @dataclass(frozen=True, slots=True)
 class ClientRequest:
-    """The context of a client's tool call: the official one, with the client's session, and the parameters.
+    """The official context of a client's tool call, with the client's session, and the call's parameters.
 
-    With it, a tool can ask the client something or report progress. It may also return an `InputRequiredResult`; the
-    answers are in `params.input_responses` when the client calls again.
+    With it, a tool can ask the client something or report progress. The tool may also return an `InputRequiredResult`;
+    when the client calls again, the answers are in `params.input_responses`.
 
     >>> async def report() -> str:
-    ...     "Tell the client how far it is."
+    ...     "Report progress to the client."
     ...     await current.get().client_request.context.session.report_progress(1, 3)
     """
 
@@ -71,17 +71,16 @@ class ClientRequest:
     params: types.CallToolRequestParams
 
 
-def _is_elsewhere(registry: FunctionRegistry, name: str) -> bool:
-    """Whether the agent's provider runs the tool itself: then there is nothing to serve."""
+def _is_provider_tool(registry: FunctionRegistry, name: str) -> bool:
     tool = registry.get_function(name)
     return tool is not None and tool.provider_options is not None
 
 
 class ToolServer:
-    """Serves the tools of `agent` and `nbagent.live`; `only` names the tools to offer. No model is called.
+    """Serves the tools of `agent` and `nbagent.live`, or only the tools in `only`. No model is called.
 
-    `server` is the official `Server`; transports run it. All of it runs on one event loop. Raises ConfigurationError if
-    `only` has an unknown name.
+    `server` is the official `Server`, which transports run. All of it runs on one event loop. Raises ConfigurationError
+    if `only` has an unknown name.
     """
 
     def __init__(self, agent: Agent, *, only: Iterable[str] | None = None, agent_name: str | None = None) -> None:
@@ -99,11 +98,11 @@ class ToolServer:
             on_call_tool=self._call_tool,
             on_subscriptions_listen=self.listening,
         )
-        # state that a tool leaves with the client between two rounds comes back unchanged, or not at all
+        # a tool's state that the client keeps between two rounds comes back unchanged or not at all
         state = RequestStateBoundary(RequestStateSecurity.ephemeral(), default_audience=self.server.name)
         self.server.middleware.append(state)
-        self.server.add_notification_handler("notifications/initialized", types.NotificationParams, self._greeted)
-        #: Clients before 2026-07-28, to notify of changes of the list.
+        self.server.add_notification_handler("notifications/initialized", types.NotificationParams, self._initialized)
+        #: Sessions of clients before 2026-07-28, to notify of changes.
         self._sessions: deque[ServerSession] = deque(maxlen=MAX_SESSIONS)
         self._calls: set[asyncio.Task[Any]] = set()
         self._one_at_a_time = asyncio.Lock()
@@ -114,12 +113,11 @@ class ToolServer:
     # -- the tools -----------------------------------------------------------------------------------------------------
 
     def registry(self) -> FunctionRegistry:
-        """The tools on offer now."""
+        """The tools that are offered now."""
         joined = self._joined()
-        names = [
-            name for name in joined.names() if name not in self.agent.tools_off and not _is_elsewhere(joined, name)
-        ]
-        return joined.only([name for name in names if self.only is None or name in self.only])
+        names = [name for name in joined.names() if self.only is None or name in self.only]
+        off = self.agent.tools_off
+        return joined.only([name for name in names if name not in off and not _is_provider_tool(joined, name)])
 
     def _joined(self) -> FunctionRegistry:
         return JoinedRegistry(self.agent.function_registry, live)
@@ -135,16 +133,15 @@ class ToolServer:
         return types.ListToolsResult(tools=self._tools())
 
     async def _prepare(self) -> None:
-        """Let the toolsets connect and check for changes. If one can't, the other tools are still offered."""
+        """Let the toolsets connect and check for changes. If one fails, the other tools are still offered."""
         try:
             await self.agent.toolsets.prepare()
         except Exception:
             log.warning("a toolset can't be prepared for MCP clients", exc_info=True)
 
-    # -- changes
-    # ---------------------------------------------------------------------------------------------------------
+    # -- changes ------------------------------------------------------------------------------------------------------
 
-    async def _greeted(self, request: ServerRequestContext[Any, Any], params: types.NotificationParams) -> None:
+    async def _initialized(self, request: ServerRequestContext[Any, Any], params: types.NotificationParams) -> None:
         self._sessions.append(request.session)
 
     async def tell_changes(self) -> None:
@@ -154,7 +151,7 @@ class ToolServer:
             return
         self._known = tools
         await self._bus.publish(ToolsListChanged())
-        for session in list(self._sessions):  # a closed one ignores this
+        for session in list(self._sessions):  # a closed session ignores this
             await session.send_tool_list_changed()
 
     # -- calls --------------------------------------------------------------------------------------------------------
@@ -162,7 +159,7 @@ class ToolServer:
     async def _call_tool(
         self, request: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
-        """Run the call in its own task, because this request may be cancelled again and again."""
+        """Run the call in its own task, because this request may be cancelled repeatedly."""
         context = context_with(client_request=ClientRequest(request, params))
         call = FunctionCall(params.name, params.arguments or {})
         task = asyncio.create_task(self._run(request, call), context=context)
@@ -192,7 +189,7 @@ class ToolServer:
         async with nullcontext() if executor.is_parallel(call.name) else self._one_at_a_time, aclosing(steps):
             async for event in steps:
                 if isinstance(event, events.ToolProgress) and event.content:
-                    progress.tell(event.content)
+                    progress.report(event.content)
                 result = event if isinstance(event, events.ToolResult) else result
         await self.tell_changes()
         assert result is not None
@@ -200,24 +197,24 @@ class ToolServer:
         error = result.outcome.error
         if isinstance(error, UnknownToolError):
             raise MCPError(types.INVALID_PARAMS, str(error))
-        if isinstance(error, MCPError):  # a tool may answer in the protocol's own types
+        if isinstance(error, MCPError):  # a tool may raise the protocol's own errors
             raise error
         return await run_in_thread(as_result, result.outcome, result.outputs)  # a large frame takes time
 
     def _executor(self, progress: _Progress) -> ToolExecutor:
-        """The agent's executor for the tools on offer; the client sees when a person is being asked."""
+        """The agent's executor for the offered tools, which reports to the client that a person is asked."""
         executor = self.agent.tool_executor.with_options(timeout=self.agent.limits.tool_seconds)
         approver = approver_of(executor.approver)
 
         async def ask(call: FunctionCall, definition: FunctionDefinition) -> Any:
-            progress.tell(WAITING_FOR_APPROVAL)
+            progress.report(WAITING_FOR_APPROVAL)
             return await ask_approver(approver, call, definition)
 
         executor.registry, executor.approver = self.registry(), ask
         return executor
 
     async def cancel_calls(self) -> int:
-        """Stop the running calls and wait for their end. Returns their number."""
+        """Stop the running calls and wait until they end. Returns their number."""
         tasks = set(self._calls)
         for task in tasks:
             task.cancel()
@@ -227,33 +224,33 @@ class ToolServer:
 
 
 class _AnnouncingServer(Server[Any]):
-    """Declares that the list of tools may change, as the package requires of each transport."""
+    """Declares that the list of tools may change, which the package leaves to each transport."""
 
     def create_initialization_options(
         self, notification_options: NotificationOptions | None = None, *others: Any, **options: Any
     ) -> InitializationOptions:
-        news = notification_options or NotificationOptions(tools_changed=True)
-        return super().create_initialization_options(news, *others, **options)
+        notifications = notification_options or NotificationOptions(tools_changed=True)
+        return super().create_initialization_options(notifications, *others, **options)
 
 
 class _Progress:
-    """Reports to a client what its call does or waits for, if it wants that. The protocol requires a rising number."""
+    """Reports the progress of a call to a client that wants it. The protocol requires a rising number."""
 
     def __init__(self, session: ServerSession) -> None:
         self._session = session
         self._count = 0
-        self._telling: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
 
-    def tell(self, what: str) -> None:
+    def report(self, message: str) -> None:
         """Report what the call does or waits for."""
         self._count += 1
-        task = asyncio.ensure_future(self._session.report_progress(self._count, None, what))
-        self._telling.add(task)
-        task.add_done_callback(self._telling.discard)
+        task = asyncio.ensure_future(self._session.report_progress(self._count, None, message))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
 
 def _source(request: ServerRequestContext[Any, Any]) -> str:
-    """The caller, for the trace: `mcp-client:` and the client's own name."""
+    """The caller's name in the trace: `mcp-client:` and the client's own name."""
     params = request.session.client_params
     name = show_all_chars(params.client_info.name) if params else ""
     return f"mcp-client:{shortened(name, 60)}".rstrip(":")

@@ -23,7 +23,7 @@ PATIENCE_S = 120
 
 
 class Tokens:
-    """What a login leaves behind, in memory."""
+    """Stores a login's tokens in memory."""
 
     def __init__(self):
         self.tokens = self.client = None
@@ -48,7 +48,7 @@ class Tokens:
 
 
 def login(url):
-    """The official package's login, with a person who consents at once."""
+    """The official package's login, with a user who consents immediately."""
     returned = {}
 
     async def go_to(address):
@@ -82,7 +82,7 @@ async def main(url):
     try:
         await server.prepare()
         listed = server.tools.list_functions()
-        # a null that a tool's schema does not allow is refused before it is sent: it is left out, as a model would do
+        # omitted, as a model would: a null that a tool's schema does not allow is rejected before it is sent
         given = [
             FunctionCall(f"suite_{each['name']}", {k: v for k, v in each["arguments"].items() if v is not None})
             for each in CONTEXT.get("toolCalls", ())

@@ -1,4 +1,4 @@
-"""The server that each test of the client tries: over stdio without a handshake, over HTTP with one."""
+"""A server for tests of the client: over stdio without a handshake, and over HTTP with one."""
 
 import pytest
 from support.mcp_playground import legacy_app

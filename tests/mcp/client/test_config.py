@@ -1,4 +1,4 @@
-"""`MCPServer(…)` and `mcp.json`: what is accepted, what is expanded, and what is never shown."""
+"""`MCPServer(…)` and `mcp.json`: arguments, variables, and secrets that are never shown."""
 
 import json
 import re
@@ -43,7 +43,7 @@ def test_a_config_file(tmp_path, monkeypatch, caplog):
     assert weather.name == "天气"
     left_out = [record.getMessage() for record in caplog.records]
     assert [text.split(": ")[1] for text in left_out] == ["old", "odd"]
-    (again,) = MCPServer.from_config(path, "files")  # what is wrong with others does not matter
+    (again,) = MCPServer.from_config(path, "files")  # errors of other servers don't matter
     assert again.address == files.address
     for name in ("off", "old"):
         with pytest.raises(ConfigurationError, match=r"from_config|old: type"):
@@ -69,9 +69,9 @@ OF_AN_EDITOR = """\ufeff{
 """
 
 
-def test_what_editors_write(tmp_path, monkeypatch, caplog):
+def test_files_of_editors(tmp_path, monkeypatch, caplog):
     path = written(tmp_path, OF_AN_EDITOR, ".vscode/mcp.json")
-    (tmp_path / ".env.files").write_text("TOKEN='s3cret value'\nLEVEL=debug  # of the file\n")
+    (tmp_path / ".env.files").write_text("TOKEN='s3cret value'\nLEVEL=debug  # from the file\n")
     asked = []
     monkeypatch.setattr("builtins.input", lambda prompt: asked.append(prompt) or "")
     monkeypatch.setattr("nbagent.mcp.client.config.getpass", lambda prompt: asked.append(prompt) or "k-4711")
@@ -80,7 +80,7 @@ def test_what_editors_write(tmp_path, monkeypatch, caplog):
     assert files.address.env == {"TOKEN": "s3cret value", "LEVEL": "low"}
     assert tickets.address.headers == {"A": "Bearer k-4711", "X": "k-4711"}
     assert asked == ["How much (low, high) [low]: ", "The key: "]
-    assert "theme: command: ${config:theme} is known only to the editor" in caplog.text
+    assert "theme: command: only the editor knows ${config:theme}" in caplog.text
 
     def nobody(prompt):
         raise EOFError
@@ -99,14 +99,14 @@ def test_what_editors_write(tmp_path, monkeypatch, caplog):
         ({"a": {"command": "x", "args": ["${input:key}"]}}, "a: args.0: ${input:key} is not among the file's inputs"),
         ({"a": {"command": "x", "envFile": "none.env"}}, "none.env"),
         ({"a": {"args": []}}, "either a command or a url"),
-        ({"a": {"url": "t.example/mcp"}}, "begins with https://"),
+        ({"a": {"url": "t.example/mcp"}}, "starts with https://"),
         ({"a": {"type": "sse", "url": "https://a.example/sse"}}, "a: type: Input should be 'stdio', 'http'"),
         ({"a": {"command": "x", "env": {"K": []}}}, "a: env.K: Input should be a valid string."),
         ("{", "is not JSON: "),
         ("{}", "mcpServers: Field required"),
     ],
 )
-def test_what_is_wrong_with_a_config_file(tmp_path, monkeypatch, servers, said):
+def test_errors_in_a_config_file(tmp_path, monkeypatch, servers, said):
     monkeypatch.delenv("NO_SUCH_VARIABLE", raising=False)
     with pytest.raises(ConfigurationError) as caught:
         MCPServer.from_config(written(tmp_path, servers))
@@ -129,7 +129,7 @@ def test_wrong_arguments(words, options, said):
     assert said in str(caught.value)
 
 
-def test_names_fit_and_stay_apart():
+def test_names_are_accepted_and_unique():
     tools = ["s_" + name for name in ("x" * 70, "x" * 70 + "y", "größe", "a b", "a.b", "a_b", "मौसम", "查询天气")]
     names = fitting_names(tools, 64)
     assert sorted(names.values()) == sorted(tools)

@@ -1,4 +1,4 @@
-"""MCP's own conformance suite, of npm: what each revision requires of a client, one scenario after the other.
+"""MCP's own conformance suite, from npm: the requirements of each revision for clients, one scenario at a time.
 
 The suite itself would start all clients at the same time, which few machines bear.
 """
@@ -17,7 +17,7 @@ CLIENT = Path(__file__).with_name("conformance_client.py")
 
 
 def required(revision):
-    """The scenarios for clients that a revision requires."""
+    """The client scenarios that a revision requires."""
     listed = subprocess.run(
         conformance("list", "--client", "--requirements", revision), capture_output=True, text=True, check=True
     ).stdout
@@ -26,7 +26,7 @@ def required(revision):
 
 
 @pytest.mark.parametrize(("revision", "count"), [("2025-11-25", 18), ("2026-07-28", 32)])
-def test_a_client_meets_what_a_revision_requires(revision, count, tmp_path):
+def test_the_client_meets_a_revisions_requirements(revision, count, tmp_path):
     scenarios, failed = required(revision), {}
     for scenario in scenarios:
         words = ["--command", f"{sys.executable} {CLIENT}", "--scenario", scenario, "--spec-version", revision]

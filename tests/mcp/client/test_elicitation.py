@@ -1,4 +1,4 @@
-"""What a server asks the person as a typed question. As a form: `tests/notebook/test_mcp_questions.py`."""
+"""A server's question to the user, answered by typing. As a form: `tests/notebook/test_mcp_questions.py`."""
 
 import pytest
 

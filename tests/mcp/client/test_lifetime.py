@@ -1,4 +1,4 @@
-"""When a server begins, dies, is started again, and ends: no process is left behind."""
+"""Servers start, die, are restarted and end, and leave no process behind."""
 
 import subprocess
 import sys
@@ -24,7 +24,7 @@ def lives(pid):
     return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
-async def test_a_server_that_dies_is_started_again_once_and_says_so():
+async def test_a_dead_server_is_restarted_once():
     server = on_stdio()
     agent = agent_with(server, "process", "die", "process", "die", "process")
     result = await agent.chat("Go.")
@@ -32,11 +32,11 @@ async def test_a_server_that_dies_is_started_again_once_and_says_so():
     assert first != second
     assert "was connected, and then it ended" in died
     assert "out of memory" in died
-    assert "was started again" in died
+    assert "was restarted" in died
     assert TOKEN not in died
     assert "out of memory" in gone
     assert server.connection.state == "failed"
-    result = await agent_with(server, "process").chat("Again.")  # another run starts it anew
+    result = await agent_with(server, "process").chat("Again.")  # another run restarts it
     assert server.connection.state == "connected"
     pid = result.function_calls[0]["result"].split()[0]
     await agent.aclose()
@@ -57,21 +57,21 @@ def asked():
 asked()
 agent = asked()
 if hasattr(os, "fork"):
-    warnings.simplefilter("ignore")  # of the threads, which a child does not have
+    warnings.simplefilter("ignore")  # about the threads, which a forked process lacks
     if not os.fork():
-        connection.EXIT_S = 600  # for which it would wait in vain
-        sys.exit()  # the server is the parent's
+        connection.EXIT_S = 600  # would be exceeded if it waited
+        sys.exit()  # the server belongs to the parent
     os.wait()
 """
 
 
-def test_it_ends_with_its_agent_and_with_the_interpreter():
+def test_a_server_ends_with_its_agent_and_with_the_interpreter():
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True, timeout=120)
     assert done.stderr == ""
     for said in done.stdout.splitlines():
         pid, *variables = said.split()
         assert not lives(pid)
-        assert not {"OPENAI_API_KEY", "NBAGENT_MODEL", "JUPYTER_PATH"} & set(variables)  # it gets few of ours
+        assert not {"OPENAI_API_KEY", "NBAGENT_MODEL", "JUPYTER_PATH"} & set(variables)  # it gets only a few of ours
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_it_ends_with_its_agent_and_with_the_interpreter():
         ),
     ],
 )
-async def test_a_server_that_can_not_start_gives_one_clear_error(command, said):
+async def test_a_server_that_cannot_start_is_one_clear_error(command, said):
     server = MCPServer(*command, env={"KEY": "qwertz-4711"}, name="broken")
     with pytest.raises(MCPServerError) as caught:
         await Agent(ScriptedProvider(["hi"])).use(server).chat("Go.")
@@ -100,18 +100,18 @@ class OneToken:
         return AccessToken(token=token, client_id="c", scopes=[]) if token == "right-4711" else None
 
 
-async def test_a_server_that_wants_a_login_names_what_gives_it_one():
+async def test_the_error_of_a_server_that_needs_a_login():
     here = AnyHttpUrl("http://127.0.0.1")
     wanted = AuthSettings(issuer_url=here, resource_server_url=here, validate_token_resource=False)
     with serving(Served("closed", token_verifier=OneToken(), auth=wanted).streamable_http_app()) as url:
-        with pytest.raises(MCPServerError, match=r"401.*headers=.*auth=OAuthClientProvider\(…\) of mcp.client.auth"):
+        with pytest.raises(MCPServerError, match=r"401.*headers=.*auth=OAuthClientProvider\(…\) from mcp.client.auth"):
             await MCPServer(f"{url}/mcp").prepare()
         server = MCPServer(f"{url}/mcp", headers={"Authorization": "Bearer right-4711"})
         await server.prepare()
         await server.aclose()
 
 
-async def test_a_call_that_takes_too_long_names_the_server_s_time_out(tmp_path):
+async def test_the_error_of_a_slow_call_names_the_servers_timeout(tmp_path):
     server = on_stdio(timeout=0.5)
     call = FunctionCall("play_slow", {"marker": str(tmp_path / "marker")})
     agent = Agent(ScriptedProvider([[call], "done"])).use(server)
@@ -133,6 +133,6 @@ asyncio.run(asyncio.wait_for(main(), 60))
 """
 
 
-def test_a_server_that_is_told_to_end_while_it_begins_ends():
+def test_a_server_can_be_stopped_while_it_starts():
     done = subprocess.run([sys.executable, "-c", STOPPED_EARLY], capture_output=True, text=True, check=True)
     assert done.stdout == "closed\n"

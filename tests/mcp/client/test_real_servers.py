@@ -1,4 +1,4 @@
-"""Servers that nobody here wrote, of npm and PyPI: `make test-all` installs them into .venv-mcp."""
+"""Third-party servers from npm and PyPI, which `make test-all` installs into .venv-mcp."""
 
 import json
 import subprocess
@@ -14,13 +14,13 @@ pytestmark = pytest.mark.full
 
 
 async def called(server, *calls, approve=None):
-    """The results of calls, and the agent."""
+    """Returns the results of calls, and the agent."""
     agent = Agent(ScriptedProvider([*([FunctionCall(*call)] for call in calls), "done"]), approve=approve).use(server)
     result = await agent.chat("Go.")
     return [call["result"] for call in result.function_calls], agent
 
 
-async def test_everything():
+async def test_the_reference_server():
     asked = []
 
     def approve(question, definition):
@@ -46,7 +46,7 @@ async def test_everything():
     await agent.aclose()
 
 
-async def test_servers_of_pypi(tmp_path):
+async def test_servers_from_pypi(tmp_path):
     git = ["git", "-C", str(tmp_path), "-c", "user.name=A", "-c", "user.email=a@example.com"]
     for command in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "the first"]):
         subprocess.run([*git, *command], check=True)

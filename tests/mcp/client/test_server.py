@@ -41,7 +41,7 @@ async def test_results_errors_names_and_sources(server):
     assert "Add before you multiply." in agent.provider.requests[0][0][0].text
 
 
-async def test_what_is_not_read_only_needs_approval_once_a_session(server):
+async def test_tools_that_are_not_read_only_need_approval_once_a_session(server):
     server, _ = server
     asked = []
 
@@ -60,7 +60,7 @@ async def test_what_is_not_read_only_needs_approval_once_a_session(server):
     assert list(agent.trace.tool_calls["approval"]) == ["approved", "auto", "allowed"]
 
 
-async def test_a_server_asks_the_person(server):
+async def test_a_server_asks_the_user(server):
     server, _ = server
     answers = {"2 of size L": {"size": "L", "count": 2}, "1 of size M": True, "decline": False}
     for expected, answer in answers.items():
@@ -72,11 +72,11 @@ async def test_a_server_asks_the_person(server):
 
         assert (await results_of(server, ("order", {}), approve=approve))[1] == [expected]
         assert asked == [("play", "Which size?", {"size": "M", "count": 1})]
-    for options in ({"approve": lambda *_: {"size": 5}}, {}):  # an answer that does not fit, and nobody to ask
+    for options in ({"approve": lambda *_: {"size": 5}}, {}):  # an invalid answer, and nobody to ask
         assert (await results_of(server, ("order", {}), **options))[1] == ["decline"]
 
 
-async def test_progress_is_shown_and_stop_reaches_the_server(server, tmp_path):
+async def test_progress_is_shown_and_stopping_reaches_the_server(server, tmp_path):
     server, _ = server
     marker, printed, shown = tmp_path / "marker", asyncio.Event(), []
 
@@ -97,7 +97,7 @@ async def test_progress_is_shown_and_stop_reaches_the_server(server, tmp_path):
         await asyncio.sleep(0.05)
 
 
-async def test_a_new_tool_is_offered_and_the_name_of_a_removed_one_passes_to_no_other(server):
+async def test_new_tools_are_offered_and_names_are_not_reused(server):
     server, _ = server
     await server.prepare()
     first, second = sorted(name for name in server.tools.names() if "北京_天气" in name)
@@ -110,7 +110,7 @@ async def test_a_new_tool_is_offered_and_the_name_of_a_removed_one_passes_to_no_
     assert (await results_of(server, *calls))[1] == ["learned", "北京/天气"]
 
 
-async def test_resources_are_read_and_prompts_filled_in(server):
+async def test_resources_and_prompts(server):
     server, _ = server
     found = {each.uri: each for each in await server.resources()}
     assert (found["notes://today"].name, found["notes://today"].description) == ("today's notes", "What is planned.")

@@ -1,4 +1,4 @@
-"""MCP's own conformance suite, with the server inside a real kernel: what each revision requires of servers."""
+"""MCP's own conformance suite: the requirements of each revision for servers, with the server in a real kernel."""
 
 import asyncio
 import re
@@ -27,7 +27,7 @@ def server(kernel):
 
 
 @pytest.mark.parametrize("revision", MODES)
-async def test_what_the_revision_requires(kernel, server, revision, tmp_path):
+async def test_the_requirements_of_a_revision(kernel, server, revision, tmp_path):
     async with await with_token(server) as relay:
         port = relay.sockets[0].getsockname()[1]
         words = ["server", "--url", f"http://127.0.0.1:{port}/mcp", "--requirements", revision]

@@ -1,4 +1,4 @@
-"""The HTTP side of the server, in one process: its token."""
+"""The server over HTTP, in one process: its token."""
 
 import logging
 
@@ -20,7 +20,7 @@ def serving():
     serving.stop()
 
 
-async def test_the_token_is_in_no_log_and_repr(serving, caplog):
+async def test_the_token_is_in_no_log_or_repr(serving, caplog):
     caplog.set_level(logging.DEBUG)
     server = configured(serving.client_configuration())
     token = server["headers"]["Authorization"].split()[1]

@@ -1,4 +1,4 @@
-"""The notebook's tools as an MCP server inside a real kernel, and the official client that calls them."""
+"""The notebook's tools as an MCP server in a real kernel, called by the official client."""
 
 import asyncio
 import json
@@ -76,14 +76,14 @@ async def test_tools_see_the_real_variables(kernel, server, mode):
         assert text_of(await client.call_tool("where")) == "MainThread"
 
 
-def test_calls_are_rows_and_print_into_no_cell(kernel, cell):
+def test_calls_are_traced_and_print_into_no_cell(kernel, cell):
     found = kernel.value("agent.trace.runs[['source', 'agent', 'status']].iloc[0].tolist()")
     assert found == ["mcp-client:editor", "agent", "ok"]
     assert "printed by a tool" in kernel.value("agent.trace.tool_calls['outputs'].iloc[0]")
     assert not any("printed by a tool" in json.dumps(message["content"]) for message in cell.messages)
 
 
-async def test_a_redefinition_is_news(kernel, server):
+async def test_a_redefinition_is_reported(kernel, server):
     async with session(server) as client:
         first = (await client.list_tools()).tools[0]
         async with client.listen(tools_list_changed=True) as changes:
@@ -96,7 +96,7 @@ async def test_a_redefinition_is_news(kernel, server):
 
 
 async def test_while_a_cell_computes(kernel, server, tmp_path):
-    """What needs no main thread is served; what does waits, and says so."""
+    """Calls that need the main thread wait and report it; others run."""
     gate, began = tmp_path / "gate", tmp_path / "began"
     said = asyncio.Queue()
 
@@ -116,7 +116,7 @@ async def test_while_a_cell_computes(kernel, server, tmp_path):
     kernel.ok(busy)
 
 
-async def test_strangers_stay_out(server):
+async def test_requests_without_the_token_or_from_elsewhere_are_refused(server):
     async def status(**headers):
         async with httpx2.AsyncClient() as http:
             body = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
@@ -158,8 +158,8 @@ async def forever() -> None:
 """
 
 
-async def test_stop_leaves_nothing(kernel, server, cell):
-    """A call that runs is stopped, and its client knows it."""
+async def test_stop_ends_everything(kernel, server, cell):
+    """A running call is stopped, and its client is notified."""
     kernel.ok(FOREVER)
     for stop, said in (("%agent stop", "1 run stopped."), ("%agent serve --stop", "The MCP server has ended.")):
         async with session(server, "legacy") as client:

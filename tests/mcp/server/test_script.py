@@ -1,4 +1,4 @@
-"""`nbagent mcp FILE`: the tools of a file, over stdio to the client that starts it, and over HTTP until Ctrl-C."""
+"""`nbagent mcp FILE`: the tools of a file, over stdio, and over HTTP until Ctrl-C."""
 
 import re
 import signal

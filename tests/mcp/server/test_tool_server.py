@@ -1,4 +1,4 @@
-"""What the tools of an agent are to an MCP client, in one process."""
+"""An agent's tools as an MCP client sees them, in one process."""
 
 import dataclasses
 from functools import partial
@@ -21,7 +21,7 @@ from nbagent.mcp.server.tool_server import ToolServer
 
 @pytest.fixture(autouse=True)
 def _no_live_tools(monkeypatch):
-    """Other tests of this process may have left some."""
+    """Removes live tools that other tests left behind."""
     monkeypatch.setattr(tool_server, "live", LiveRegistry())
 
 
@@ -71,10 +71,10 @@ async def test_a_call_is_a_run_of_the_agent(mode):
     assert runs["prompt"].iloc[0] == "area(width=3)"
     assert list(calls["run_id"]) == list(runs["run_id"])
     assert list(calls["args_valid"]) == [True, False, False]
-    assert agent.trace.calls.empty  # no model was asked
+    assert agent.trace.calls.empty  # no model was called
 
 
-async def test_data_comes_as_text_and_structured():
+async def test_data_is_sent_as_text_and_structured():
     when = pd.Timestamp("2026-01-02T03:04:05.123456789")
     city = pd.Series(["Bonn \ud83d", None], dtype=object)
     frame = pd.DataFrame({"city": city, "t": [1.5e-12, float("nan")], "when": [when, None]})
@@ -118,7 +118,7 @@ async def test_data_comes_as_text_and_structured():
     assert not any(result.is_error for result in results)
 
 
-async def test_the_client_is_told_what_a_call_waits_for_and_how_far_it_is():
+async def test_progress_and_waiting_are_reported():
     said = []
 
     async def on_progress(progress, total, message):
@@ -135,7 +135,7 @@ async def test_the_client_is_told_what_a_call_waits_for_and_how_far_it_is():
     assert said == [(1, "waiting for a person to approve this call"), (2, "40 %")]
 
 
-async def test_whoever_serves_is_asked_about_the_calls_of_an_agent_that_a_tool_asks():
+async def test_calls_of_an_agent_inside_a_tool_need_approval_too():
     child = Agent(ScriptedProvider([FunctionCall("area", {"width": 1}), "Two."]))
     child.function_registry.register("area", "", area, approve=True)
     agent = Agent(ScriptedProvider([]), tools=[child.as_tool("ask", "")])
@@ -145,7 +145,7 @@ async def test_whoever_serves_is_asked_about_the_calls_of_an_agent_that_a_tool_a
     assert child.trace.tool_calls["approval"].tolist() == ["approved"]
 
 
-async def test_toolsets_are_prepared_and_what_is_off_is_not_offered():
+async def test_toolsets_are_prepared_and_disabled_tools_are_not_offered():
     class Clock(Toolset):
         def __init__(self):
             self.tools = FunctionRegistry()
@@ -168,7 +168,7 @@ async def test_toolsets_are_prepared_and_what_is_off_is_not_offered():
             await client.call_tool("area", {"width": 1})
 
 
-async def test_the_limits_and_deps_of_the_agent_count_for_the_calls_of_clients():
+async def test_the_agents_limits_and_deps_apply_to_clients_calls():
     def whose(context: RunContext) -> str:
         return context.deps
 

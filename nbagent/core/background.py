@@ -46,7 +46,7 @@ WAITING_FOR_MAIN = "waiting for the running cell to end"
 
 
 def background_loop() -> asyncio.AbstractEventLoop:
-    """The background loop, which starts on first use in a daemon thread, also in a forked child."""
+    """The background loop. It starts on first use, in a daemon thread; a forked child starts its own."""
     if IN_BROWSER:  # there is only one loop
         return asyncio.get_running_loop()
     with _lock:

@@ -238,7 +238,7 @@ class Retry(Event):
 class Context(Event):
     """The history was trimmed, summarised or repaired, or can't be sent completely; `content` says which.
 
-    `messages` were removed. `metadata`: trimmed, their `message_id`s in the trace; begins, if this has only started.
+    `messages` were removed. `metadata`: trimmed, their `message_id`s in the trace; begins, when a summary starts.
     """
 
     type: ClassVar[Literal["context"]] = "context"

@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 @contextmanager
 def locked(file: BinaryIO, *, wait: bool = True) -> Iterator[bool]:
-    """Lock the file for this block. With `wait=False`, yields False if it is locked. Raises OSError if it can't be."""
+    """Lock the file for this block. With `wait=False`, yields False if it is locked. Raises OSError on failure."""
     if sys.platform == "win32":
         import msvcrt
 

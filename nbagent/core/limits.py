@@ -10,7 +10,7 @@ import os
 import threading
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields, replace
 from operator import attrgetter
 from time import monotonic
 from typing import Any, NamedTuple
@@ -88,8 +88,8 @@ max_input_tokens=None, max_output_tokens=None, max_cost=0.5, max_seconds=None, t
 
     def or_else(self, other: Limits) -> Limits:
         """These limits, with the other's values instead of None."""
-        pairs = ((f.name, getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
-        return Limits(**{name: second if first is None else first for name, first, second in pairs})
+        own = {f.name: value for f in fields(self) if (value := getattr(self, f.name)) is not None}
+        return replace(other, **own)
 
 
 def _is_whole(limit: Field[Any]) -> bool:

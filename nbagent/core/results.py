@@ -85,7 +85,7 @@ class AgentResult(Mapping[str, Any]):
     """The result of a run, also as a mapping: `result["content"]`, `"cost" in result`, `dict(result)`, `for key in …`.
 
     `str(result)` is for people: the content, or else the `status_reason`, with a note in brackets if the embedded model
-    quoted a tool or used none. `to_dict()` gives JSON data.
+    quoted a tool or used none. `to_dict()` returns JSON data.
 
     - `function_calls`: dicts `{id, name, arguments, result, is_error, duration_s}`
     - `iterations`: the number of requests sent to the model

@@ -25,7 +25,6 @@ from nbagent.core.browser import IN_BROWSER
 from nbagent.core.current import current
 from nbagent.core.interrupting import GRACE_S, Interruptible
 
-S = TypeVar("S")
 T = TypeVar("T")
 Job = Callable[[], None]
 IDLE_S = 60.0

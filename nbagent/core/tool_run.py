@@ -48,7 +48,9 @@ async def run_tool(call: FunctionCall, tools: Tools, **of_run: Any) -> AsyncGene
             async with aclosing(turn.run_tools()) as steps:
                 async for event in steps:
                     if isinstance(event, events.ToolResult):
-                        _take_result(run, event)
+                        run.result.content = event.content
+                        if event.metadata["is_error"] and run.result.status == "ok":
+                            run.result.status, run.result.status_reason = "error", shortened(event.content, 200)
                     yield event
         last = run.emit(events.Done(run.result.content, result=run.result), _end(run))
     except (asyncio.CancelledError, GeneratorExit, KeyboardInterrupt, SystemExit):
@@ -59,12 +61,6 @@ async def run_tool(call: FunctionCall, tools: Tools, **of_run: Any) -> AsyncGene
         run.spent.over = True
         run.entry.leave()
     yield last
-
-
-def _take_result(run: Run, event: events.ToolResult) -> None:
-    run.result.content = event.content
-    if event.metadata["is_error"] and run.result.status == "ok":
-        run.result.status, run.result.status_reason = "error", shortened(event.content, 200)
 
 
 def _end(run: Run) -> dict[str, Any]:

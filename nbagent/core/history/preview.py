@@ -50,10 +50,7 @@ def preview(run: Run, message: Any) -> Preview:
         else:
             tokens = estimated_tokens(messages, functions)
     effective = provider.resolve(request).effective_options
-    options = {
-        **effective.get("params", {}),
-        **{name: effective.get(name) for name in ("thinking_level", "tool_choice")},
-    }
+    options = effective.get("params", {}) | {name: effective.get(name) for name in ("thinking_level", "tool_choice")}
     return Preview(
         provider=provider.provider_name,
         model=provider.model_name,

@@ -1,6 +1,7 @@
 """`nbagent acp` as a process of its own, with the client of the protocol's SDK."""
 
 import asyncio
+import functools
 import sys
 from contextlib import asynccontextmanager
 
@@ -51,4 +52,13 @@ async def edited(tmp_path, app, *options):
     with (tmp_path / "stderr").open("wb") as errors:
         pipes = {"stderr": errors, "limit": 2**24}
         async with acp.spawn_agent_process(editor, *command, transport_kwargs=pipes) as (client, process):
+            client.prompt = functools.partial(_ask, client, client.prompt)
             yield editor, client, process
+
+
+async def _ask(client, prompt, /, **arguments):
+    """Prompt, then let the editor catch up: version 0.11 of the SDK returns before it has handled all updates."""
+    try:
+        return await prompt(**arguments)
+    finally:
+        await client.list_sessions()

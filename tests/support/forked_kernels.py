@@ -168,7 +168,7 @@ def _become(request: dict, connection: int) -> list[str]:
     os.environ.update(request["env"], JPY_PARENT_PID=parent)
     os.chdir(request["cwd"])
     os.write(connection, b"%d\n" % os.getpid())  # only the system closes it, at the very end
-    return request["argv"]
+    return [*request["argv"], "--HistoryManager.hist_file=:memory:"]  # kernels of one file would meet there
 
 
 def _end() -> NoReturn:

@@ -142,7 +142,7 @@ def test_columns_have_the_right_values(trace):
     assert tools["approval_wait_s"].notna().tolist() == [True, False, False, False, False, True]
     assert tools["args_raw"].tolist()[3] == "{zone"
     assert "KeyError: 'UTC'" in tools["traceback"].iloc[2]
-    cells = trace.cells[["kind", "before", "after"]].fillna("").values.tolist()
+    cells = trace.cells[["kind", "before", "after"]].astype(object).fillna("").values.tolist()
     assert cells == [["add", "", "40 + 2"], ["run", "40 + 2", "40 + 2"], ["delete", "40 + 2", ""]]
     last = trace.run(runs["run_id"].iloc[-1])
     assert last["events"]["type"].tolist() == ["run_started", "turn_started", "interrupted"]

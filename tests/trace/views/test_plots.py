@@ -139,7 +139,7 @@ async def test_approval_waits_do_not_count_as_tool_time():
 
 @pytest.fixture
 def font(tmp_path):
-    """An installed font that has only 日 and 本."""
+    """A font that has 日 and 本, and nothing else: the only one that is installed beside Matplotlib's."""
     from fontTools.fontBuilder import FontBuilder
     from fontTools.pens.ttGlyphPen import TTGlyphPen
     from matplotlib import font_manager
@@ -160,6 +160,7 @@ def font(tmp_path):
     made.setupPost()
     made.save(tmp_path / "signs.ttf")
     before = list(font_manager.fontManager.ttflist)
+    font_manager.fontManager.ttflist[:] = [each for each in before if "matplotlib" in each.fname]
     font_manager.fontManager.addfont(tmp_path / "signs.ttf")
     fonts._fonts_with.cache_clear()
     yield "Of two signs"

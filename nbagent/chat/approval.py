@@ -1,4 +1,4 @@
-"""The approval question before a tool runs, as HTML: for cells, the panel and the server's page."""
+"""The question whether a tool may run, as HTML: for cells, the panel and the server's page."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from nbagent.chat.checklist import checklist_html, plan_of_call
+from nbagent.chat.look import translator
 from nbagent.chat.tool_call import LANGUAGES
-from nbagent.chat.words import words_in
 from nbagent.core.current import current
 from nbagent.core.messages import FunctionCall
 from nbagent.core.render import markdown as render
@@ -18,39 +18,39 @@ from nbagent.functions.elicitation import Question
 from nbagent.functions.preview import Preview, PreviewedCall
 from nbagent.functions.registry import FunctionDefinition
 
-#: The form's text on where your own tools run.
+#: Where your own tools run, in the form's words.
 HERE = "in your kernel"
-#: Characters that count as one line: a longer one takes the place of several.
+#: Characters that count as one line. A longer line counts as several.
 LINE_CHARS = 100
 
 
 def asks_html(call: FunctionCall, where: str, room: float = math.inf, language: str = "") -> tuple[str, int]:
-    """The question, with as many lines of the call as there is room for, and how many are left.
+    """The question, with as many lines of the call as there is room for, and how many lines are left.
 
     `role="alert"` makes screen readers read it out.
     """
     name = f"<strong>{render.escape(render.readable_name(call.name))}</strong>"
-    t = words_in(language)
+    t = translator(language)
     left, plan = 0, plan_of_call(call.name, call.arguments)
     if isinstance(call, Question):
-        said = f"{name} {t('asks you')}<pre>{render.escape(folded(call.text))}</pre>"
+        text = f"{name} {t('asks you')}<pre>{render.escape(folded(call.text))}</pre>"
     elif isinstance(call, PreviewedCall):
         page, left = _preview_html(call.preview, room)
-        said = f"{name} {t('asks to')} {render.escape(where)}{page}"
+        text = f"{name} {t('asks to')} {render.escape(where)}{page}"
     else:
         only = only_name(call.arguments)
-        language, text = LANGUAGES.get(only, ""), arguments_text(call.arguments)
-        arguments, left = _beginning(text.removeprefix(f"{only} =\n") if language else text, room)
-        code = highlight_code(render.printable(arguments), language)
+        code_language, arguments = LANGUAGES.get(only, ""), arguments_text(call.arguments)
+        arguments, left = _beginning(arguments.removeprefix(f"{only} =\n") if code_language else arguments, room)
+        code = highlight_code(render.printable(arguments), code_language)
         shown = f"<pre>{code or render.escape(arguments)}</pre>" if arguments else ""
-        said = f"{name} {t('asks to run')} {render.escape(t(where))}{shown}"
+        text = f"{name} {t('asks to run')} {render.escape(t(where))}{shown}"
         if plan and room and not left:
-            said = f"Work by this plan{_for_whom()}?{checklist_html(plan)}"
-    return f'<div class="nbagent {render.NO_TEX}" role="alert">{said}</div>', left
+            text = f"Work by this plan{_for_whom()}?{checklist_html(plan)}"
+    return f'<div class="nbagent {render.NO_TEX}" role="alert">{text}</div>', left
 
 
 def _preview_html(preview: Preview, room: float) -> tuple[str, int]:
-    """As many lines of it as there is room for, and how many are left."""
+    """As many lines of the preview as there is room for, and how many are left."""
     page, left = "", 0
     for change in preview.changes:
         lines, shown = change.lines(), 0
@@ -87,7 +87,7 @@ def _beginning(text: str, room: float) -> tuple[str, int]:
 
 
 def where_asked(call: FunctionCall, definition: FunctionDefinition, here: str = HERE) -> str:
-    """Where a call would run, or its effect by its preview, and for which agent."""
+    """Where a call would run, or what it would do according to its preview, and for which agent."""
     if isinstance(call, Question):
         return here
     if isinstance(call, PreviewedCall):
@@ -104,7 +104,7 @@ def where_asked(call: FunctionCall, definition: FunctionDefinition, here: str = 
 
 
 def _for_whom() -> str:
-    """The agent that calls the tool, if another agent called it: the person may not know about it."""
+    """The agent that calls the tool, if it is a subagent, which the person may not know about."""
     run = current.get().call
     return f", for the agent {render.readable_name(run.agent_name or '')}" if run.source == "agent" else ""
 

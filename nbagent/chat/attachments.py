@@ -1,6 +1,6 @@
 """A prompt's attachments: variables, cells and files that the user mentioned, pasted or dropped.
 
-In the message, each is between marks that models can read. They are plain text, so an attachment stays with the
+In the message, each is between marks that models can read. The marks are plain text, so an attachment stays with the
 message: for any provider, in saved files, and in the panel's box when the prompt is edited.
 
 ```
@@ -36,12 +36,12 @@ class Attachment:
 
     @property
     def is_mention(self) -> bool:
-        """Whether the prompt's text names it, so that editing the text attaches it again."""
+        """Whether the prompt's text names it. If so, it is attached again when the edited text is sent."""
         return self.name.startswith(("@", "/"))
 
     @property
     def tokens(self) -> int:
-        """A rough count."""
+        """An estimate of its tokens."""
         return estimate_tokens(LLMMessage("user", self.content))
 
 
@@ -65,7 +65,7 @@ def with_attachments(text: str, attachments: Iterable[Attachment]) -> Content:
 
 
 def split_attachments(content: Content) -> tuple[Content, list[Attachment]]:
-    """The inverse: the user's text and the attachments.
+    """The inverse of `with_attachments`: the user's text and the attachments.
 
     >>> split_attachments(with_attachments("Odd? @n", [Attachment("@n", "int 3", "3")]))
     ('Odd? @n', [Attachment(name='@n', about='int 3', content='3')])

@@ -1,4 +1,4 @@
-"""Names a prompt's cell; `answer_buttons.js` turns it into a button that jumps there, if the cell exists."""
+"""Names the cell of a prompt. `answer_buttons.js` makes it a button that jumps there, if the cell exists."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nbagent.core.render import markdown as render
 
 
 def asked_in(run: Mapping[str, Any]) -> str:
-    """Where a run's prompt came from, if not from a panel: `cell [5]`. `run` has columns of `trace.runs`.
+    """Where a run's prompt came from, unless it was a panel: `cell [5]`. `run` has columns of `trace.runs`.
 
     >>> asked_in({"source": "magic", "execution_count": 5})
     'cell [5]'
@@ -21,7 +21,7 @@ def asked_in(run: Mapping[str, Any]) -> str:
 
 
 def cell_link(run: Mapping[str, Any]) -> str:
-    """The same as HTML; without the script, it stays plain text.
+    """The same as HTML. Without the script, it is plain text.
 
     >>> cell_link({"source": "magic", "execution_count": 5, "cell_id": "b1"})
     '<small data-nbagent-asked-in="b1">cell [5]</small>'

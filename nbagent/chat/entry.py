@@ -1,7 +1,7 @@
-"""One turn in the panel (the user's prompt and the answer), and the same for past turns.
+"""One turn in the panel: the user's prompt and the answer.
 
-A `PanelEntry` follows the run of a turn and makes the state that panels show. `turn_html` and `turn_text` render a past
-turn for readers without a kernel.
+A `PanelEntry` follows a turn's run and has the state that panels show. `past_turn` makes one from the history and the
+trace.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from nbagent.trace.rows import Row
 
 log = logging.getLogger("nbagent")
 
-#: A screen reader reads out this many characters of an answer's Markdown.
+#: Characters of an answer's Markdown that a screen reader reads out.
 SPOKEN_CHARS = 1_000
 #: The speakers' names, for screen readers and pages whose style is stripped.
 YOU, AGENT = (f'<div class="nbagent-unseen">{name}</div>' for name in ("You:", "Agent:"))
@@ -44,10 +44,9 @@ Piece = dict[str, Any]
 
 
 class PanelEntry:
-    """One turn: the prompt, the pieces of the transcript, then `below` (errors, a tool's question).
+    """One turn: the prompt, the pieces of the transcript, and below them errors and approval forms.
 
-    `message` is the message of the history that begins the turn. `changed` is called when there is something new to
-    show. Call all methods on one event loop.
+    `message` opens the turn in the history. Call all methods on one event loop.
     """
 
     def __init__(
@@ -55,7 +54,7 @@ class PanelEntry:
     ) -> None:
         self.message = message
         self.transcript = transcript or Transcript()
-        #: The turn's name in the panels' state.
+        #: The turn's key in the panels' state.
         self.key = new_id("turn")
         #: The branches with versions of its prompt, and the current one's index.
         self.versions: tuple[Sequence[Branch], int] = ((), 0)
@@ -63,13 +62,12 @@ class PanelEntry:
         self.replaces: LLMMessage | None = None
         #: Facts about the prompt's run, such as its branch and cell.
         self.run = run
-        self._status = ""
         #: HTML, and widgets by their ids, below the answer.
         self._below: list[Piece] = []
-        #: The ids of widgets that the run's tools displayed; they replace their text.
+        #: The ids of widgets that the run's tools displayed. They replace their text.
         self._live: dict[str, None] = {}
         self._state: State | None = None
-        #: The prompt's HTML, which may contain pictures, with its source.
+        #: The prompt's HTML, which may contain images, with its source.
         self._question: tuple[LLMMessage, Mapping[str, Any], str] | None = None
 
     def feed(self, event: Event) -> None:
@@ -84,34 +82,34 @@ class PanelEntry:
             self.show_failure(type(event.exception).__name__, str(event.exception))
 
     def show_failure(self, name: str, text: str) -> None:
-        """Show an error below the turn, in words."""
+        """Show an error below the turn."""
         name, text = render.escape(name), render.escape(render.shortened_with_note(text))
         classes = f"nbagent nbagent-error {render.NO_TEX}"
         block = f'<div class="{classes}" role="alert"><strong>{name}</strong><div>{text}</div></div>'
         self.add_below({"html": block})
 
     def add_below(self, piece: Piece) -> None:
-        """Show this below the answer: `{"html": …}`, `{"widget": id}`, or `{"ask": {"id": …, "html": …}}`."""
+        """Show a piece below the answer: `{"html": …}`, `{"widget": id}`, or `{"ask": {"id": …, "html": …}}`."""
         self._below.append(piece)
         self._state = None
 
     def remove_below(self, piece: Piece) -> None:
-        """Remove it."""
+        """Remove a piece below the answer."""
         if piece in self._below:
             self._below.remove(piece)
         self._state = None
 
     def begin(self, run: Mapping[str, Any]) -> None:
-        """Start with an empty answer: `run` (its metadata) begins, or the same prompt is sent again."""
-        self.transcript, self._status, self._state = Transcript(), "", None
+        """Start with an empty answer: a run with this metadata starts, perhaps with the same prompt as before."""
+        self.transcript, self._state = Transcript(), None
         self.run = run
         self._live.clear()
         self._below.clear()
 
-    def wait_for(self, status: str) -> None:
+    def show_status(self, status: str) -> None:
         """Show what the prompt waits for."""
-        if status != self._status:
-            self._status, self._state = status, None
+        if status != self.transcript.status:
+            self.transcript.status, self._state = status, None
 
     def show_versions(self, branches: Sequence[Branch], here: Branch) -> None:
         """Set the prompt's versions; `here` is the current one."""
@@ -121,12 +119,12 @@ class PanelEntry:
 
     @property
     def said_version(self) -> str:
-        """The shown version of the prompt, in words."""
+        """Which version of the prompt is shown, in words."""
         branches, place = self.versions
         return f"Version {place + 1} of {len(branches)}" if branches else ""
 
     def spoken_text(self) -> str:
-        """The beginning of the answer for screen readers: the browser's text, without markup."""
+        """The start of the answer for screen readers: its text as rendered, without markup."""
         said = " ".join(segment.text for segment in self.transcript.segments if segment.kind == "text")
         shown = re.sub(r"</?span[^>]*>", "", render.markdown_to_html(said[:SPOKEN_CHARS]))
         return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", shown)).split())
@@ -149,10 +147,10 @@ class PanelEntry:
         return render.printable("\n".join([*question, self.transcript.plain()]).rstrip())
 
     def state(self) -> State:
-        """The turn as panels get it, as JSON: the prompt's HTML, and pieces by name with their `order`.
+        """The turn for panels, as JSON: the prompt's HTML, and pieces by name with their `order`.
 
         A piece is `{"html": …}`, with `"tex": True` if it has formulas, `{"widget": id}`, or `{"ask": …}` for a call
-        that a person decides on. It stays the same object until something changes.
+        that needs approval. The state stays the same object until something changes.
         """
         if self._state is None:
             pieces = self._pieces()
@@ -179,8 +177,6 @@ class PanelEntry:
         except Exception:  # a rendering bug must not end the conversation
             log.exception("the transcript can't be shown as HTML")
             parts = [f"<pre>{render.escape(self.transcript.plain())}</pre>"]
-        if self._status:
-            parts.append(render.note_html(self._status))
         pieces: dict[str, Piece] = {}
         for index, (before, part) in enumerate(pairwise(["", *parts])):
             page = f'{"" if index else AGENT}<div class="{render.container_classes(part, before)}">{part}</div>'
@@ -190,7 +186,7 @@ class PanelEntry:
 
 
 def question_html(message: LLMMessage, run: Mapping[str, Any] = UNKNOWN) -> str:
-    """The user's message as a speech bubble, with its images, and the cell of its run. Attachments are folded below."""
+    """The user's message as a speech bubble, with its images and the cell of its run. Attachments are folded below."""
     own, attachments = split_attachments(message.content)
     said = f'<div class="nbagent-you">{_content_html(own)}</div>' if own else ""
     folded = "".join(map(_attachment_html, attachments))
@@ -233,12 +229,12 @@ def past_turn(turn: Sequence[LLMMessage], recorded: Recorded = UNRECORDED) -> Pa
         transcript.feed(event)
         if isinstance(event, events.Interrupted):
             transcript.mark_interrupted()
-    # a notebook that runs again without a person has the same outputs, whatever numbers its cells get
+    # without a person, a notebook that runs again must have the same outputs, whatever its cells' numbers
     return PanelEntry(turn[0], transcript, run if recorded.timings else {})
 
 
 def _turn_events(turn: Sequence[LLMMessage], run: Row, recorded: Recorded) -> Iterator[Event]:
-    """A turn's events; `run` is the row of its run."""
+    """A turn's events. `run` is the row of its run."""
     n_calls, rows, notes = 0, dict[str, Row](), recorded.notes(run)
     for message in turn:
         if message.role == "assistant":
@@ -261,18 +257,18 @@ def _turn_events(turn: Sequence[LLMMessage], run: Row, recorded: Recorded) -> It
 
 
 def _child_events(message: LLMMessage, row: Row, recorded: Recorded) -> Iterator[Event]:
-    """The runs of agents that a tool called; `message` is its result."""
+    """The events of runs that a tool call started. `message` is the tool's result."""
     for run, said in recorded.children(row):
         failed = run["status"] == "error"
         failure = [events.Error(exception=NbagentError(run.get("error_message") or ""))] if failed else []
-        asked = events.RunStarted(run["prompt"] or "", metadata={"agent": run["agent"]})
-        for event in (asked, *_turn_events(said, run, recorded), *failure):
+        start = events.RunStarted(run["prompt"] or "", metadata={"agent": run["agent"]})
+        for event in (start, *_turn_events(said, run, recorded), *failure):
             event.metadata = {**event.metadata, "run_id": run["run_id"]}
             yield events.ChildEvent(metadata={"tool_call_id": message.tool_call_id}, event=event)
 
 
 def _answer_events(message: LLMMessage, n_calls: int, recorded: Recorded) -> Iterator[Event]:
-    """An assistant message's events; `n_calls` is the number of earlier tool calls in the turn."""
+    """An assistant message's events. `n_calls` is the number of earlier tool calls in the turn."""
     request = recorded.call(message)
     yield events.TurnStarted(metadata={**request, "speaker": message.name})
     if thought := recorded.thinking(message):
@@ -281,12 +277,12 @@ def _answer_events(message: LLMMessage, n_calls: int, recorded: Recorded) -> Ite
         about = {"tool_call_id": row["tool_call_id"], "is_error": row["is_error"], "duration_s": row["duration_s"]}
         yield events.ToolCall("", row["name"], json.loads(row["args"]), about)
         yield events.ToolResult(row["result_text"] or "", row["name"], None, about)
-    told: dict[str, Any] = {"citations": recorded.citations(message)}
+    metadata: dict[str, Any] = {"citations": recorded.citations(message)}
     if not isinstance(message.content, str):
-        told["parts"] = message.content
+        metadata["parts"] = message.content
     elif message.content:
         yield events.Text(message.content)
-    yield events.TurnDone(metadata={"note": origin_note(request)}, response=LLMResponse("", None, None, told))
+    yield events.TurnDone(metadata={"note": origin_note(request)}, response=LLMResponse("", None, None, metadata))
     if request:
         yield events.UsageReport(metadata=request)
     for number, call in enumerate(message.tool_calls or [], n_calls):
@@ -294,7 +290,7 @@ def _answer_events(message: LLMMessage, n_calls: int, recorded: Recorded) -> Ite
 
 
 def _result_event(message: LLMMessage, row: Row) -> Event:
-    """The event of a tool's result; `row` is the call's row in the trace."""
+    """The event of a tool's result. `row` is the call's row in the trace."""
     about = {"tool_call_id": message.tool_call_id, "is_error": message.is_error, "duration_s": row.get("duration_s")}
     valid, approval = row.get("args_valid") is not False, row.get("approval") or "auto"
     call = FunctionCall(message.name or "", json.loads(row["args"]) if approval == "edited" else {})

@@ -1,4 +1,4 @@
-"""The greeting of an empty conversation: the agent's tools, data to mention, and prompts to begin with."""
+"""The greeting of an empty conversation: the agent's tools, data to mention, and prompts to start with."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ MAX_TOOLS = 8
 
 
 def greeting(agent: Agent, about: str, data: Sequence[tuple[str, str]] = ()) -> State:
-    """Tools and variables, each as `[name, about]`, and `prompts`. `data` names variables and describes them.
+    """Tools and variables, each as `[name, about]`, and suggested prompts. `data` has the names and descriptions of
+    variables. `about` is a sentence on how this place works.
 
-    `about` is a sentence on how this place works.
-
-    `{"about": …, "tools": […], "more_tools": 0, "variables": [["@orders", "DataFrame 90×4"]], "prompts": [question]}`
+    `{"about": …, "tools": […], "more_tools": 0, "variables": [["@orders", "DataFrame 90×4"]], "prompts": ["…"]}`
     """
     offered = agent.offered_tools()
     tools = [[render.printable(name), about_tool(agent, name)["about"]] for name in offered[:MAX_TOOLS]]

@@ -1,11 +1,11 @@
-"""The difference of two states as a JSON Merge Patch (RFC 7386), which keeps a page up to date with the kernel."""
+"""The difference between two states as a JSON Merge Patch (RFC 7386), which keeps a page in sync with the kernel."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-#: JSON objects without null, because null removes a name in a patch.
+#: JSON objects without null: in a patch, null removes a name.
 State = Mapping[str, Any]
 
 

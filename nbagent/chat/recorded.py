@@ -1,13 +1,10 @@
-"""Reads from the trace what messages don't have: thinking, outcomes of calls, tokens and times.
-
-It also has the runs of agents that tools called, which have their own conversations.
-"""
+"""Reads from the trace what messages don't have: thinking, tool calls' outcomes, tokens, times, subagents' runs."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from nbagent.core.messages import LLMMessage
 from nbagent.trace.requests import messages_of
@@ -18,7 +15,7 @@ from nbagent.trace.trace import Trace
 
 Rows = Mapping[str, Sequence[Row]]
 TABLES = ("messages", "runs", "calls", "tool_calls", "citations", "thinking", "events")
-#: Columns that aren't kept: the messages contain them, or panels don't show them.
+#: Columns that are not kept: the messages contain them, or panels don't show them.
 _UNKEPT = {"messages": {"text", "data"}, "runs": {"prompt", "output"}, "calls": {"messages_in", "params", "tools_hash"}}
 
 
@@ -28,7 +25,7 @@ def rows_in(trace: Trace) -> Rows:
 
 
 def rows_to_keep(trace: Trace) -> Rows:
-    """The same as JSON data, to be kept with the messages: without what is unknown or said there."""
+    """The same as JSON data, to be kept with the messages: without unknown values, and without what messages have."""
     rows = rows_in(trace)
     own = {row["run_id"] for row in rows["runs"] if not row.get("parent_run_id")}
 
@@ -40,13 +37,13 @@ def rows_to_keep(trace: Trace) -> Rows:
 
 
 def kept_rows(several: Sequence[Rows]) -> Rows:
-    """The inverse, for several turns."""
+    """The inverse of `rows_to_keep`, for several turns."""
     unknown = {name: dict.fromkeys([*DESCRIBED[name], *SHARED]) for name in TABLES}
     return {name: [unknown[name] | row for rows in several for row in rows.get(name, ())] for name in TABLES}
 
 
 class Recorded:
-    """Finds the rows for messages; a row is empty if the trace did not record the message.
+    """Finds the rows for messages. A row is empty if the trace did not record the message.
 
     `timings`: whether to show how long things took.
     """
@@ -58,32 +55,20 @@ class Recorded:
         self._runs = {row["run_id"]: row for row in rows["runs"]}
         self._calls = {row["call_id"]: row for row in rows["calls"]}
         self._tools = {(row["call_id"], row["wire_id"]): row for row in rows["tool_calls"]}
-        self._citations: dict[str, list[Row]] = {}
-        for row in rows["citations"]:
-            self._citations.setdefault(row["call_id"], []).append(row)
-        self._thinking: dict[str, list[str]] = {}
-        for row in rows["thinking"]:
-            self._thinking.setdefault(row["call_id"], []).append(row["text"])
+        self._citations = _grouped(rows["citations"], "call_id")
+        self._thinking = _grouped(rows["thinking"], "call_id")
         #: When a message entered the conversation.
         self._entered: dict[str | None, float] = {row["message_id"]: row["ts"] for row in rows["messages"]}
-        self._notes: dict[str, list[Row]] = {}
-        for row in rows["events"]:
-            data = json.loads(row["data"] or "{}") if row["type"] in ("context", "retry") else {}
-            if (row["type"] == "context" and not data.get("begins")) or "next" in data:
-                self._notes.setdefault(row["run_id"], []).append(row)
-        #: Messages of runs that tools started, and these runs by tool call.
-        self._said: dict[str, list[Row]] = {}
-        self._children: dict[str, list[Row]] = {}
-        for run in rows["runs"]:
-            if run.get("parent_tool_call_id"):
-                self._children.setdefault(run["parent_tool_call_id"], []).append(run)
-                self._said[run["run_id"]] = []
-        for row in rows["messages"]:
-            if row["run_id"] in self._said and row["role"] in ("assistant", "tool"):
-                self._said[row["run_id"]].append(row)
+        self._notes = _grouped(filter(_is_note, rows["events"]), "run_id")
+        #: Runs that tools started, by tool call, and their messages by run.
+        self._children = _grouped(
+            (run for run in rows["runs"] if run.get("parent_tool_call_id")), "parent_tool_call_id"
+        )
+        said = (row for row in rows["messages"] if row["role"] in ("assistant", "tool"))
+        self._said = _grouped(said, "run_id")
 
     def run(self, turn: Sequence[LLMMessage]) -> Row:
-        """The run that the turn belongs to."""
+        """The turn's run."""
         runs = [call["run_id"] for message in turn if (call := self.call(message))]
         return self._runs[runs[-1]] if runs else {}
 
@@ -93,14 +78,15 @@ class Recorded:
 
     def thinking(self, message: LLMMessage) -> str:
         """The model's thinking before this message, if the provider shows it."""
-        return "\n\n".join(filter(None, self._thinking.get(self._call_ids.get(message.message_id, ""), ())))
+        rows = self._thinking.get(self._call_ids.get(message.message_id, ""), ())
+        return "\n\n".join(row["text"] for row in rows if row["text"])
 
     def citations(self, message: LLMMessage) -> list[Row]:
         """The message's citations."""
         return self._citations.get(self._call_ids.get(message.message_id, ""), [])
 
     def provider_tools(self, message: LLMMessage) -> list[Row]:
-        """The calls of tools that the provider ran for this answer."""
+        """The calls that the provider ran itself for this answer."""
         call_id = self._call_ids.get(message.message_id)
         made = (row for (answer, _), row in self._tools.items() if answer == call_id and answer)
         return [row for row in made if str(row.get("source") or "").startswith("provider:")]
@@ -110,7 +96,7 @@ class Recorded:
         return self._tools.get((self._call_ids.get(message.message_id), wire_id), {})
 
     def notes(self, run: Row) -> list[Row]:
-        """A run's lasting events: the history was trimmed or summarised, or another model was used."""
+        """A run's notes: the history was trimmed or summarised, or another model was used."""
         return [*self._notes.get(run.get("run_id", ""), [])]
 
     def entered(self, message: LLMMessage) -> float:
@@ -120,9 +106,22 @@ class Recorded:
     def children(self, tool: Row) -> Iterator[tuple[Row, list[LLMMessage]]]:
         """The runs that a tool call started, each with its messages. `tool` is the call's row."""
         for run in self._children.get(tool.get("tool_call_id", ""), []):
-            said = self._said[run["run_id"]]
+            said = self._said.get(run["run_id"], [])
             messages = [
                 message.replace(message_id=row["message_id"])
                 for message, row in zip(messages_of(said), said, strict=True)
             ]
             yield run, messages
+
+
+def _grouped(rows: Iterable[Row], column: str) -> dict[str, list[Row]]:
+    """The rows by their values in a column."""
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(row[column], []).append(row)
+    return groups
+
+
+def _is_note(event: Row) -> bool:
+    data = json.loads(event["data"] or "{}") if event["type"] in ("context", "retry") else {}
+    return (event["type"] == "context" and not data.get("begins")) or "next" in data

@@ -1,4 +1,4 @@
-"""Limits display updates: not one for each event of a fast model, and fewer if painting is slow."""
+"""Limits how often a display is updated: a fast model sends more events than can be painted."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import asyncio
 from collections.abc import Callable
 from time import monotonic
 
-#: Seconds between two updates of a display; larger displays are updated less often.
+#: Seconds between two updates of a display. Larger displays are updated less often.
 INTERVAL_S = 1 / 15
 #: Seconds without painting for each second of painting: hostile Markdown may take long.
 PAUSE = 4
-#: Characters a second that a display may send while it streams, and each message's overhead.
+#: Characters per second that a display may send while it streams, and the overhead of each message.
 CHARS_PER_SECOND, OVERHEAD_CHARS = 28_000, 800
 
 
 class Throttle:
-    """Calls `paint` when there is something new: at most 15 times a second, and less often if painting is slow.
+    """Calls `paint` if there is something new: at most 15 times a second, and less often if painting is slow.
 
     `paint()` returns the number of characters sent. Call all methods on one event loop.
     """

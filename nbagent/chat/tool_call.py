@@ -1,7 +1,7 @@
 """Tool calls as HTML: folded, with arguments, printed output, a preview of the result, time and outcome.
 
-Tables are shown as tables and code as code. Images that the tool returned are below and always visible. The trace has
-everything in full.
+Tables are shown as tables, and code as code. Images that the tool returned are below the call and always visible. The
+trace has everything in full.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from nbagent.core.render.highlight import highlight_code
 from nbagent.core.tool_output import IMAGE_TYPES
 from nbagent.text import beginning, shortened
 
-#: Rows and columns of a table, and characters of each value.
+#: Rows and columns that are shown of a table, and characters of each value.
 MAX_ROWS, MAX_COLUMNS, VALUE_CHARS = 10, 12, 80
-#: Characters shown of a running tool's last printed line.
+#: Characters that are shown of a running tool's last printed line.
 LINE_CHARS = 120
 #: Colours of a terminal.
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-#: Languages of arguments, by their name.
+#: The languages of arguments, by name.
 LANGUAGES = {"code": "python", "python": "python", "sql": "sql"}
 
 
@@ -38,9 +38,9 @@ def tool_call_html(
     printed: Sequence[Mapping[str, str]],
     timings: bool,
 ) -> str:
-    """The folded block. `state` is HTML, for an unfinished call; `edited` has the arguments that a person changed."""
+    """The folded block. `state` is HTML, for an unfinished call. `edited` has arguments that a person changed."""
     arguments = (call.tool_arguments if edited is None else edited) or {}
-    if plan := plan_of_call(call.tool_name, arguments):  # one that waits for approval, or was denied
+    if plan := plan_of_call(call.tool_name, arguments):  # it waits for approval, or was denied
         title = f'<span class="nbagent-quiet">{render.escape(plan_name(plan).capitalize())}</span>'
     else:
         title = f"<code>{render.escape(render.format_call(call.tool_name or '', arguments))}</code>"
@@ -58,7 +58,7 @@ def tool_call_html(
 def group_html(
     calls: Sequence[tuple[Event, ToolResult | None]], body: str, *, is_over: bool, taken: str, timings: bool
 ) -> str:
-    """The calls of one answer, which are the `body`: unfolded until the last one ends. `taken` is the time so far."""
+    """The calls of one answer, whose HTML is `body`: unfolded until the last one ends. `taken` is the time so far."""
     names = dict.fromkeys(render.readable_name(call.tool_name or "") for call, _ in calls)
     title = f'<span class="nbagent-quiet">{len(calls)} tool calls</span> <code>{render.escape(", ".join(names))}</code>'
     results = [result for _, result in calls if result is not None]
@@ -68,11 +68,11 @@ def group_html(
     failures["interrupted"] += len(calls) - len(results)
     words = ", ".join(f"{count} {word}" for word, count in failures.items() if count)
     outcome = f'<span class="nbagent-bad">✗ {words}</span>' if words else '<span class="nbagent-ok">✓</span>'
-    return render.details_html(title, outcome + (_side_by_side(results) if timings else ""), body)
+    return render.details_html(title, outcome + (_total_time(results) if timings else ""), body)
 
 
 def result_images_html(result: ToolResult | None) -> list[str]:
-    """The images that a tool returned, without those that it displayed."""
+    """The images that a tool returned and did not display."""
     if result is None or result.outcome is None:
         return []
     displayed = {part[kind] for part in result.outputs for kind in IMAGE_TYPES if kind in part}
@@ -81,7 +81,7 @@ def result_images_html(result: ToolResult | None) -> list[str]:
 
 
 def outputs_html(outputs: Sequence[Mapping[str, str]]) -> list[str]:
-    """A tool's printed and displayed output; a widget as its text, marked with its id."""
+    """A tool's printed and displayed output. A widget is shown as its text, marked with its id."""
     return [f'<div class="nbagent-output {render.NO_TEX}"{_mark(part)}>{_output_html(part)}</div>' for part in outputs]
 
 
@@ -103,7 +103,7 @@ def last_line(outputs: Sequence[Mapping[str, str]]) -> str:
 
 
 def widget_mark(model_id: str) -> str:
-    """Marks a widget's text."""
+    """The attribute that marks a widget's text."""
     return f' data-nbagent-widget="{render.escape(model_id)}"'
 
 
@@ -128,7 +128,7 @@ def image_html(image: Image, caption: str) -> str:
 
 
 def _arguments_html(arguments: dict[str, Any]) -> str:
-    """The arguments as JSON, but multi-line text unchanged."""
+    """The arguments as JSON, except that multi-line text stays as it is."""
     texts = {name: value for name, value in arguments.items() if isinstance(value, str) and "\n" in value.strip()}
     rest = {name: value for name, value in arguments.items() if name not in texts}
     shown = [render.labelled_html("arguments", render.readable_json(rest))] if rest or not texts else []
@@ -157,7 +157,7 @@ def _is_data_frame(value: Any) -> bool:
 
 
 def _table_html(frame: Any) -> str:
-    """The first rows and columns of a DataFrame, with escaped values, numbers right, a dash for a missing value."""
+    """The first rows and columns of a DataFrame, escaped. Numbers are right-aligned, missing values are dashes."""
     head = frame.iloc[:MAX_ROWS, :MAX_COLUMNS]
     classes = ["", *(' class="n"' if getattr(dtype, "kind", "O") in "iufc" else "" for dtype in head.dtypes)]
     head = head.astype(object).where(head.notna(), "–")
@@ -190,7 +190,7 @@ def _outcome_html(result: ToolResult, timings: bool) -> str:
 
 
 def _failure(result: ToolResult) -> str:
-    """The kind of failure, in a word."""
+    """The kind of failure, in one word; "" for success."""
     outcome = result.outcome
     if outcome is not None and not outcome.args_valid:
         return "invalid"
@@ -201,8 +201,8 @@ def _failure(result: ToolResult) -> str:
     return "error" if result.metadata["is_error"] else ""
 
 
-def _side_by_side(results: Sequence[ToolResult]) -> str:
-    """From the beginning of the first call to the end of the last, if known."""
+def _total_time(results: Sequence[ToolResult]) -> str:
+    """The time from the start of the first call to the end of the last, if known."""
     outcomes = [result.outcome for result in results]
     times = [(each.started, each.started + (each.duration_s or 0)) for each in outcomes if each is not None]
     if not times or len(times) < len(outcomes) or not all(started for started, _ in times):

@@ -1,6 +1,6 @@
-"""A run in a cell or panel: folded thinking and tool calls, the answer as Markdown, a footer with the cost.
+"""A run in a cell or panel: folded thinking and tool calls, the answer as Markdown, and a footer with the cost.
 
-`Transcript` turns events into HTML and plain text. It knows nothing about Jupyter; `view` displays it.
+`Transcript` turns events into HTML and plain text. It knows nothing about Jupyter.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ from nbagent.core.render import markdown as render
 from nbagent.core.render import sources
 from nbagent.text import shortened
 
-#: Characters shown of thinking; the trace has all of it.
+#: Characters of thinking that are shown. The trace has all of it.
 THINKING_CHARS = 20_000
-#: Characters shown from its end while it streams.
+#: Characters at its end that are shown while it streams.
 THINKING_TAIL = 1_200
 #: Displays of one run: JupyterLab folds a cell's outputs after the fiftieth. The last one has the rest of the run.
 MAX_DISPLAYS = 40
 
-#: Runs of agents that one call asked, which are shown; the trace has all of them. Characters of a question to one.
-MAX_RUNS, QUESTION_CHARS = 20, 80
+#: Runs of subagents that are shown below one call, and characters of their prompts. The trace has all of them.
+MAX_RUNS, PROMPT_CHARS = 20, 80
 
-#: What a call waits for that needs approval.
+#: The state of a call that needs approval.
 FOR_YOU = "waiting for you…"
-#: A dot before the words about what is running, in the panel.
+#: A dot before the state of a running call, in the panel.
 RUNS = '<span class="nbagent-runs"></span>'
 
 MimeBundle = dict[str, str]
@@ -56,13 +56,13 @@ MimeBundle = dict[str, str]
 class Segment:
     """A part of the transcript: `text`, `thinking`, `tool`, `image`, `sources`, `page` or `note`.
 
-    `key` is the id of the call. The text of an image segment is a note about it; `image` is None if it can't be shown.
+    `key` is the call's id. The text of an image segment is a note about it, and `image` is None if it can't be shown.
     """
 
     kind: str
     pieces: list[str] = field(default_factory=list)
     key: str = ""
-    answer: int = 0  # the number of the model's answer that makes the call; 0 if it writes the plan
+    answer: int = 0  # the number of the model's answer that has the call; 0 if the call writes the plan
     event: Event | None = None
     result: events.ToolResult | None = None
     edited: dict[str, Any] | None = None  # the arguments that a person edited
@@ -70,21 +70,21 @@ class Segment:
     outputs: Sequence[Mapping[str, str]] = ()  # the tool's printed and displayed output
     progress: str = ""  # the tool's progress report
     fraction: float | None = None  # the same as a number from 0 to 1, if known
-    children: Children | None = None  # the agents that the tool called
+    children: Children | None = None  # the subagents' runs
     started: float = 0.0  # seconds since the epoch
     duration: float | None = None
-    html: str | None = None  # cached once nothing can change any more
-    #: HTML and end of each part of the text that can't change any more.
+    html: str | None = None  # cached once it is final
+    #: HTML and end of each part of the text that is final.
     stable_html: list[str] = field(default_factory=list)
     stable_ends: list[int] = field(default_factory=list)
     is_folded: bool = False
-    #: The plan that the call wrote. Later calls update it here.
+    #: The plan that the call wrote. Later calls update it.
     plan: Sequence[Step] = ()
     #: The citation marks in the text, as Markdown.
     marks: set[str] = field(default_factory=set)
 
     def add_marks(self, marks: Mapping[int, Sequence[str]]) -> None:
-        """Put marks into the text."""
+        """Insert citation marks into the text."""
         self.pieces[:] = [sources.with_marks(self.text, marks)]
         self.stable_html.clear()
         self.stable_ends.clear()
@@ -95,7 +95,7 @@ class Segment:
         return self.event is not None and key in (self.key, self.event.metadata.get("wire_id"))
 
     def plain(self, text: str) -> str:
-        """A part of the text, with plain marks."""
+        """A part of the text, with its citation marks as plain text."""
         for mark in self.marks:
             text = text.replace(mark, sources.plain_mark(mark))
         return text
@@ -109,7 +109,7 @@ class Segment:
 
 
 class _Block(NamedTuple):
-    """The content of one display, and its Markdown."""
+    """The HTML and plain text of one display, and its Markdown."""
 
     page: str
     plain: str
@@ -121,7 +121,7 @@ class Transcript:
 
     `outputs`: whether to show the tools' printed and displayed output, which a cell shows anyway. `as_html` turns the
     answer's text into safe HTML. `timings`: whether to show values that differ each time, such as durations. `above` is
-    the transcript of the run whose tool started this one.
+    the transcript of the parent run.
     """
 
     def __init__(
@@ -147,8 +147,8 @@ class Transcript:
         self._speaker: str | None = None
         self._usage = Usage()
         self._cost: float | None = 0.0
-        self._origin = ""  # the answer's origin, if a reader has to know it
-        self._played = 0.0  # the cost of replayed answers at recording time
+        self._origin = ""  # the answer's origin, if readers must know it
+        self._played = 0.0  # the cost of replayed answers when they were recorded
         self._started = monotonic()
         self._footer: list[str] = []
         self._amounts: set[str] = set()
@@ -175,14 +175,10 @@ class Transcript:
             case events.TurnDone(response=response):
                 self._origin = event.metadata.get("note", "")
                 self._complete_turn((response and response.metadata) or {})
-            case events.ToolCall() | events.ToolStarted() | events.ToolResult():
-                self._feed_call(event)
-            case events.ToolPrinted() | events.ToolProgress():
-                self._feed_call(event)
-            case events.ChildEvent():
-                self._feed_child(event)
-            case events.Retry() | events.Http() | events.Context() | events.ValidationError():
-                self._feed_notice(event)
+            case events.Retry():
+                self._start_again(event)
+            case events.ValidationError(tool_name=None):
+                self._add(Segment("note", [notice_text(event)]))
             case events.UsageReport():
                 self._add_usage(event)
             case events.Done(result=result):
@@ -191,6 +187,8 @@ class Transcript:
                 self._end(event.metadata.get("duration_s"))
             case events.Error():
                 self._end(event.metadata.get("duration_s"))
+            case _:
+                self._feed_call(event)
 
     @property
     def has_running_tools(self) -> bool:
@@ -199,7 +197,7 @@ class Transcript:
 
     @contextmanager
     def call_waits(self, key: str | None, state: str) -> Iterator[None]:
-        """Show in a call's block what it waits for. `key` is its `tool_call_id` or provider id."""
+        """Show in a call's block that it waits. `key` is its `tool_call_id` or provider id."""
         self._waiting.append((key, state))
         try:
             yield
@@ -207,10 +205,10 @@ class Transcript:
             self._waiting.remove((key, state))
             for segment in self.segments:
                 if segment.started and segment.is_named(key):
-                    segment.started = time()  # the tool begins now
+                    segment.started = time()  # the tool starts now
 
     def show_edited(self, key: str | None, arguments: dict[str, Any]) -> None:
-        """Show these arguments in a call's block, marked as edited. For `key` see `call_waits`."""
+        """Show these arguments in a call's block, marked as edited. `key` is as in `call_waits`."""
         for segment in self.segments:
             if segment.is_named(key):
                 segment.edited, segment.html = arguments, None
@@ -218,19 +216,19 @@ class Transcript:
                 segment.children.show_edited(key, arguments)
 
     def mark_interrupted(self) -> None:
-        """The run was cancelled: keep the content and say so."""
+        """The run was cancelled: keep its content, and say so."""
         self._ending = "Interrupted."
         self._end()
 
     def fold_answer(self) -> None:
-        """Fold the answer's text, since the cell returns the value made from it."""
+        """Fold the answer's text: the cell returns a value made from it."""
         for segment in reversed(self.segments):
             if segment.kind == "text":
                 segment.html, segment.is_folded = None, True
                 return
 
     def show_instead(self, part: str, page: str, plain: str) -> None:
-        """Show this part of the answer's text as another page of safe HTML."""
+        """Show `page`, which is safe HTML, instead of this part of the answer's text."""
         for place, segment in reversed(list(enumerate(self.segments))):
             if segment.kind == "text" and part in segment.text:
                 texts = segment.text.rpartition(part)[::2]
@@ -253,15 +251,10 @@ class Transcript:
         self.segments[-1].duration = event.metadata.get("duration_s")  # known for a turn that is over
 
     def _feed_call(self, event: Event) -> None:
+        """Take an event about a tool call, or about the run's requests."""
         match event:
             case events.ToolCall():
-                self.status = ""
-                plan = next((each for each in self.segments if each.plan), None)
-                if plan is None or event.tool_name != UPDATE_PLAN:
-                    answer = 0 if event.tool_name == UPDATE_PLAN else self._answers
-                    self._add(Segment("tool", key=event.metadata["tool_call_id"], answer=answer, event=event))
-                else:
-                    plan.key, plan.event = event.metadata["tool_call_id"], event
+                self._add_call(event)
             case events.ToolStarted():
                 for segment in self._calls(event):
                     segment.started = time()
@@ -273,20 +266,36 @@ class Transcript:
                     segment.progress, segment.fraction = event.content, event.metadata.get("progress")
             case events.ToolResult():
                 self._add_result(event)
+            case events.ChildEvent():
+                self._feed_child(event)
+            case events.Context() if "begins" not in event.metadata:
+                self._add(Segment("note", [notice_text(event)]))
+            case events.Http() | events.Context():
+                self.status = event.content or self.status
+
+    def _add_call(self, event: events.ToolCall) -> None:
+        """Add a block, unless the call updates a plan that is already shown."""
+        self.status = ""
+        key, writes_plan = event.metadata["tool_call_id"], event.tool_name == UPDATE_PLAN
+        plan = next((segment for segment in self.segments if segment.plan), None)
+        if plan is not None and writes_plan:
+            plan.key, plan.event = key, event
+        else:
+            self._add(Segment("tool", key=key, answer=0 if writes_plan else self._answers, event=event))
 
     def _show_speaker(self, name: str | None) -> None:
-        """Name the team member who speaks from now on."""
+        """Name the team member who speaks next, if it is another one."""
         if name and name != self._speaker:
             self._add(Segment("speaker", [name]))
         self._speaker = name
 
     @property
     def new_speaker(self) -> str:
-        """The member who has just begun to speak; "" if unchanged."""
+        """The member who has just started to speak; "" if unchanged."""
         return self.segments[-1].text if self.segments and self.segments[-1].kind == "speaker" else ""
 
     def _feed_child(self, event: events.ChildEvent) -> None:
-        """A child's spending also counts here."""
+        """Show a child run's event below its call. Its usage counts here too."""
         if isinstance(own := own_event(event), events.UsageReport):
             self._add_usage(own)
         for segment in self._calls(event):
@@ -298,20 +307,8 @@ class Transcript:
     def _nested(self) -> Transcript:
         return Transcript(timings=self.timings, outputs=self._shows_outputs, above=self)
 
-    def _feed_notice(self, event: Event) -> None:
-        """Events about the run itself become a note, or a temporary status."""
-        match event:
-            case events.Retry():
-                self._begin_again(event)
-            case events.Context() if "begins" not in event.metadata:
-                self._add(Segment("note", [notice_text(event)]))
-            case events.ValidationError(tool_name=None):
-                self._add(Segment("note", [notice_text(event)]))
-            case events.Http() | events.Context():
-                self.status = event.content or self.status
-
-    def _begin_again(self, event: Event) -> None:
-        """Discard this turn's content. The note about another model stays."""
+    def _start_again(self, event: Event) -> None:
+        """Discard this turn's content, but not a note about another model."""
         noted = [Segment("note", [event.content])] if "next" in event.metadata else []
         self.segments[self._turn_start :] = noted
         self.status = event.content or "trying again"
@@ -328,7 +325,7 @@ class Transcript:
         self.status = ""
         for segment in list(self._calls(event)):
             plan = plan_in(event)
-            if segment.plan and not plan:  # it stays unchanged, and the failed call is shown
+            if segment.plan and not plan:  # the call failed: show it, and keep the plan
                 self._add(Segment("tool", key=segment.key, event=segment.event, result=event))
                 continue
             segment.plan = plan
@@ -339,7 +336,7 @@ class Transcript:
                 segment.edited = event.tool_arguments
 
     def _calls(self, event: Event) -> Iterator[Segment]:
-        """The block of the call that the event is about."""
+        """The segment of the call that the event is about."""
         return (segment for segment in self.segments if segment.key and segment.key == event.metadata["tool_call_id"])
 
     def _end_segment(self) -> None:
@@ -347,14 +344,14 @@ class Transcript:
             self.segments[-1].duration = time() - self.segments[-1].started
 
     def _complete_turn(self, about: Mapping[str, Any]) -> None:
-        """Add to the turn's text the facts known at its end."""
+        """Add images and citations, which are known only when the turn's text is complete."""
         if parts := about.get("parts"):
             self._place_images(parts)
         if citations := about.get("citations"):
             self._place_citations(citations)
 
     def _place_images(self, parts: list[dict[str, Any]]) -> None:
-        """Replace the turn's text by the answer's parts, so that images appear between its text."""
+        """Replace the turn's text with the answer's parts, so images appear where the model put them."""
         self._end_segment()
         shown = [segment for segment in self.segments[self._turn_start :] if segment.kind != "text"]
         for part in parts:
@@ -365,7 +362,7 @@ class Transcript:
         self.segments[self._turn_start :] = shown
 
     def _place_citations(self, citations: list[Citation]) -> None:
-        """Put numbered marks into the turn's text, and its list of sources below."""
+        """Put numbered marks into the turn's text, and the list of sources below."""
         self._end_segment()
         numbers = self._sources = numbered(citations, self._sources)
         start = 0
@@ -397,19 +394,19 @@ class Transcript:
 
     def html(self) -> str:
         """The whole transcript as one safe HTML fragment."""
-        page = "".join([*self._all_pieces(), self._closing_html()])
-        return render.output_html(page, formulas=any(map(_may_hold_formulas, self._texts())))
+        texts = (segment.text for segment in self.segments if segment.kind == "text")
+        return render.output_html("".join(self.parts()), formulas=any(map(_may_have_formulas, texts)))
 
     def parts(self) -> list[str]:
         """The same in pieces, without the style. During the run, only the last ones change."""
-        pieces = [*self._all_pieces()]
+        pieces = [piece for group in self._groups() for piece in self._pieces(group)]
         return [*pieces, closing] if (closing := self._closing_html()) else pieces
 
     def bundles(self) -> list[MimeBundle]:
-        """The same as mimebundles: one for each segment, and for each part of a long text. The first one has the style.
+        """The same as mimebundles: one for each segment, and for each part of a long text. The first has the style.
 
-        The status or the footer follows the text in the last bundle, or has a bundle of its own. The final bundles
-        don't depend on how the text arrived.
+        The status or footer follows the text in the last bundle, or has its own bundle. The final bundles don't depend
+        on how the text arrived.
         """
         blocks = [block for group in self._groups() for block in self._blocks(group)]
         if rest := blocks[MAX_DISPLAYS - 1 :]:
@@ -424,7 +421,7 @@ class Transcript:
         return [
             {
                 "text/html": render.output_html(
-                    page, formulas=_may_hold_formulas(text), style=not index, before=before
+                    page, formulas=_may_have_formulas(text), style=not index, before=before
                 ),
                 "text/plain": render.printable(plain),
             }
@@ -432,12 +429,12 @@ class Transcript:
         ]
 
     def _groups(self) -> Iterator[list[Segment]]:
-        """The segments in groups: the tool calls of one answer form a group."""
+        """The segments, with the tool calls of one answer in one group."""
         for _, group in groupby(self.segments, key=lambda each: (each.answer, 0 if each.answer else id(each))):
             yield [*group]
 
     def _blocks(self, group: list[Segment]) -> Iterator[_Block]:
-        """The HTML of segments, in one display each; consecutive tool calls share one."""
+        """The displays of a group: one, or one for each part of a long text."""
         segment, pieces = group[0], self._pieces(group)
         is_text = segment.kind == "text"
         if not is_text or len(pieces) == 1:
@@ -448,12 +445,6 @@ class Transcript:
         for piece, (start, end) in zip(pieces, pairwise(ends), strict=False):  # at the end, the last range is empty
             text = segment.text[start:end]
             yield _Block(piece, segment.plain(text.strip("\n")), text)
-
-    def _texts(self) -> Iterator[str]:
-        return (segment.text for segment in self.segments if segment.kind == "text")
-
-    def _all_pieces(self) -> Iterator[str]:
-        return (piece for group in self._groups() for piece in self._pieces(group))
 
     def _pieces(self, group: list[Segment]) -> list[str]:
         segment = group[0]
@@ -473,7 +464,7 @@ class Transcript:
         return [checklist_html(segment.plan) if segment.plan else self._thinking_html(segment)]
 
     def _calls_pieces(self, calls: list[Segment]) -> list[str]:
-        """The tool calls of one answer, folded, then the visible rest."""
+        """The tool calls of one answer, folded, then the displays and images, which stay visible."""
         blocks, visible = zip(*map(self._call_pieces, calls), strict=True)
         below = [piece for pieces in visible for piece in pieces]
         if len(calls) == 1:
@@ -489,7 +480,7 @@ class Transcript:
         return [page, *below]
 
     def _call_pieces(self, segment: Segment) -> tuple[list[str], list[str]]:
-        """A folded call with its agents' runs and, while it runs, its printed output; then the visible rest."""
+        """A folded call with its subagents' runs and, while it runs, its printed output; then what stays visible."""
         outputs = segment.outputs if self._shows_outputs else ()
         is_running = segment.result is None and not self.over
         block = segment.html
@@ -510,7 +501,7 @@ class Transcript:
         return [block, *children, *tail], [*outputs_html(displayed_in(outputs)), *result_images_html(segment.result)]
 
     def _thinking_html(self, segment: Segment) -> str:
-        """Thinking: its end while it streams, then all of it, folded."""
+        """The end of the thinking while it streams, then all of it, folded."""
         if segment.html is not None:
             return segment.html
         if segment.duration is None and segment is self.segments[-1] and not self.over:
@@ -525,14 +516,14 @@ class Transcript:
         return segment.html
 
     def _text_pieces(self, segment: Segment) -> list[str]:
-        """The parts that can't change any more, each rendered once, then the rest of the text."""
+        """The parts that are final, each rendered once, then the rest of the text."""
         done = segment.stable_ends[-1] if segment.stable_ends else 0
         for end in render.stable_ends(segment.text[done:]):
             self._keep_stable(segment, done + end)
         if self.over or segment is not self.segments[-1]:
             self._keep_stable(segment, len(segment.text))
             if len(segment.stable_html) > 1 and render.has_link_definitions(segment.text):
-                segment.stable_html[:] = [self._as_html(segment.text)]  # a link may be defined after its use
+                segment.stable_html[:] = [self._as_html(segment.text)]  # links may be defined after their use
         rest = segment.text[segment.stable_ends[-1] if segment.stable_ends else 0 :]
         return [*segment.stable_html, self._as_html(rest)] if rest else segment.stable_html
 
@@ -543,7 +534,7 @@ class Transcript:
             segment.stable_ends.append(end)
 
     def _closing_html(self) -> str:
-        """The status during the run, then how it ended and the footer."""
+        """The status during the run; after it, how it ended, and the footer."""
         closing = render.note_html(f"{self.status}…" if self.status else "") + render.note_html(self._ending)
         if self._footer and not self._is_nested:
             run = f' data-nbagent-run="{render.escape(self._run_id)}"' if self.timings and self._run_id else ""
@@ -561,12 +552,14 @@ class Transcript:
         """The same as HTML, with a bar and the time."""
         if segment.result or self.over:
             return render.escape(self._state(segment))
-        bar = "" if segment.fraction is None else _bar_html(segment.fraction)
+        # screen readers read the text next to the bar
+        value = "" if segment.fraction is None else f"{segment.fraction:.3f}"
+        bar = f'<progress aria-hidden="true" value="{value}"></progress>' if value else ""
         taken = self._time_html(0 if self._is_waiting(segment) else segment.started)
         words = self._state(segment)
-        stands_below = self._shows_outputs and words == last_line(segment.outputs)
-        said = "" if stands_below else f"<span>{render.escape(words)}</span>"
-        return f"{RUNS if taken else ''}{bar}{said}{taken}"
+        is_below = self._shows_outputs and words == last_line(segment.outputs)
+        text = "" if is_below else f"<span>{render.escape(words)}</span>"
+        return f"{RUNS if taken else ''}{bar}{text}{taken}"
 
     def _is_waiting(self, segment: Segment) -> bool:
         return any(segment.is_named(key) for key, _ in self._waiting)
@@ -578,14 +571,14 @@ class Transcript:
         return f' <span class="nbagent-time" data-nbagent-since="{started:.1f}">{self._elapsed(started)}</span>'
 
     def _elapsed(self, started: float) -> str:
-        """Elapsed time in whole seconds."""
+        """Elapsed time in whole seconds, in words."""
         seconds = time() - started if started and self.timings else 0
         return render.format_seconds(seconds) if seconds >= 1 else ""
 
     # -- plain text ---------------------------------------------------------------------------------------------------
 
     def plain(self) -> str:
-        """The transcript as readable text, for terminals and for hosts without HTML."""
+        """The transcript as text, for terminals and hosts without HTML."""
         lines = [line for segment in self.segments for line in self._lines(segment)]
         return render.printable("\n".join([*lines, *self._closing_lines()]))
 
@@ -622,34 +615,29 @@ class Transcript:
 
 
 def notice_text(event: Event) -> str:
-    """A person's text for an event of the run itself, such as why an answer was sent back."""
+    """The text of an event about the run itself, such as why an answer was sent back."""
     is_sent_back = isinstance(event, events.ValidationError)
     return f"Sent back: {reason_in(event.content)}" if is_sent_back else event.content
 
 
-def _bar_html(fraction: float) -> str:
-    """A progress bar. Screen readers read the text next to it instead."""
-    return f'<progress aria-hidden="true" value="{fraction:.3f}"></progress>'
-
-
-def _may_hold_formulas(text: str) -> bool:
+def _may_have_formulas(text: str) -> bool:
     return "$" in text or "\\" in text
 
 
-# -- what agents did that a tool asked: folded below its call, and unfolded as long as they work -----------------------
+# -- subagents' runs: below the call that started them, unfolded while they work ---------------------------------------
 
 
 def own_event(event: Event) -> Event:
-    """What happened, in whichever child."""
+    """The event itself, without the child runs around it."""
     while isinstance(event, events.ChildEvent):
         event = event.event
     return event
 
 
 class Children:
-    """The runs that a tool call started, in their order. `new_transcript()` makes the transcript of one.
+    """The runs that a tool call started, in order. `new_transcript()` returns a transcript for one.
 
-    A question that is one of the call's `arguments` is not shown again.
+    A prompt that is one of the call's `arguments` is not shown again.
     """
 
     def __init__(self, new_transcript: Callable[[], Transcript], arguments: Mapping[str, Any]) -> None:
@@ -662,15 +650,15 @@ class Children:
         run_id = event.metadata["run_id"]
         if isinstance(event, events.RunStarted):
             if len(self._runs) < MAX_RUNS:
-                question = "" if event.content in self._arguments.values() else event.content
-                self._runs[run_id] = _Child(event.metadata.get("agent"), question, self._new_transcript())
+                prompt = "" if event.content in self._arguments.values() else event.content
+                self._runs[run_id] = _Child(event.metadata.get("agent"), prompt, self._new_transcript())
             else:
                 self._more += 1
         if child := self._runs.get(run_id):
             child.feed(event)
 
     def end(self) -> None:
-        """Nothing follows: the call is over."""
+        """The call is over: unfinished runs were interrupted."""
         for child in self._runs.values():
             if not child.transcript.over:
                 child.transcript.mark_interrupted()
@@ -686,7 +674,7 @@ class Children:
         return [*blocks, render.note_html(self._note)] if self._more else blocks
 
     def lines(self) -> Iterator[str]:
-        """The tool calls of the runs, as text."""
+        """The runs' tool calls, as text."""
         for child in self._runs.values():
             yield from (f"  {line}" for line in child.transcript.call_lines())
         if self._more:
@@ -700,12 +688,12 @@ class Children:
 class _Child:
     """One run."""
 
-    def __init__(self, name: Any, question: str, transcript: Transcript) -> None:
+    def __init__(self, name: Any, prompt: str, transcript: Transcript) -> None:
         self.transcript = transcript
         self._name = str(name or "agent")
-        self._question = shortened(" ".join(question.split()), QUESTION_CHARS)
+        self._prompt = shortened(" ".join(prompt.split()), PROMPT_CHARS)
         self._failed = False
-        self._html: str | None = None  # once nothing can change any more
+        self._html: str | None = None  # once it is final
 
     def feed(self, event: Event) -> None:
         self.transcript.feed(event)
@@ -717,15 +705,11 @@ class _Child:
         if self._html is not None:
             return self._html
         transcript, head = self.transcript, render.escape(self._name)
-        if self._question:
-            head += f' <span class="nbagent-quiet">{render.escape(self._question)}</span>'
-        body = "".join(transcript.parts())
-        if not transcript.over:
-            return _indented(render.details_html(head, "working…", body, is_open=True))
+        if self._prompt:
+            head += f' <span class="nbagent-quiet">{render.escape(self._prompt)}</span>'
         side = '<span class="nbagent-bad">✗ error</span>' if self._failed else render.escape(transcript.summary)
-        self._html = _indented(render.details_html(head, side, body))
-        return self._html
-
-
-def _indented(page: str) -> str:
-    return f'<div class="nbagent-child">{page}</div>'
+        side = side if transcript.over else "working…"
+        block = render.details_html(head, side, "".join(transcript.parts()), is_open=not transcript.over)
+        page = f'<div class="nbagent-child">{block}</div>'
+        self._html = page if transcript.over else None
+        return page

@@ -1,8 +1,8 @@
-"""Asks the notebook's user before a tool runs: with buttons in the cell or the panel, or with a typed question.
+"""Asks the notebook's user before a tool runs: with buttons in the cell or the panel, or with `input()`.
 
-Buttons need a front end that shows widgets, and a kernel that takes clicks while the cell runs. The front end reports,
-before any click, that it shows the buttons. Without a report, the question is typed. It can't be both: once it waits
-for text, JupyterLab runs no other cell before it gets some.
+Buttons need a front end that shows widgets, and a kernel that takes clicks while the cell runs. The front end reports
+that it shows the buttons, before any click. Without this report, the user is asked to type. Both at once would not
+work: while `input()` waits, JupyterLab runs no other cell.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from IPython.display import display
 
 from nbagent.chat.approval import HERE, LINE_CHARS, asks_html, only_name, where_asked
 from nbagent.chat.checklist import plan_name, plan_of_call
-from nbagent.chat.look import APPROVAL_STYLE
-from nbagent.chat.words import words_in
+from nbagent.chat.look import APPROVAL_STYLE, translator
 from nbagent.core.background import call_on_main
 from nbagent.core.cells import cell_id_of, running_shell
 from nbagent.core.messages import FunctionCall
@@ -36,20 +35,20 @@ from nbagent.functions.preview import PreviewedCall
 from nbagent.functions.registry import FunctionDefinition
 from nbagent.notebook.display.captured import outside_of_call
 
-#: Seconds that a notebook's page gets to report that it shows the buttons: on Binder it first loads their scripts.
+#: Seconds for a notebook's page to report that it shows the buttons. On Binder, it first loads their scripts.
 SHOWN_WITHIN_S = 30.0
-#: The same where they are unlikely: in a console, and on a page that failed to show the last ones.
+#: The same where buttons are unlikely: in a console, and on a page that did not show the last ones.
 SHOWN_SOON_S = 2.0
-#: A report of a front end without widgets.
+#: The text that a front end without widgets shows.
 _NO_BUTTONS = "Waiting for buttons. If this page can't show them, you can type your answer in {:.0f} s."
 
-#: Lines of a call that are shown at first. The rest must be seen before the call is approved.
+#: Lines of a call that are shown at first. The rest must be shown before the call can be approved.
 SHOWN_LINES = 40
 
-#: The typed choices: any other text is the reason for denying.
+#: The choices to type. Any other text is the reason for denying.
 _CHOICES = "[y/N, always, or why not] "
 
-#: The typed choices for a question: {} is replaced by the answers so far.
+#: The choices to type for a question. {} is replaced by the answers so far.
 _ANSWERS = "[y for {}, other JSON, or Enter to refuse] "
 
 #: True, an `Allow`, the edited arguments, or False.
@@ -62,13 +61,13 @@ _SCOPES = {
     "this tool with these arguments, all session": Allow.CALL,
 }
 
-#: Makes a context manager for a question, in which a view shows that the call waits. It yields a function to call with
-#: edited arguments.
+#: Returns a context manager during which a view shows that the call waits. It yields a function that takes edited
+#: arguments.
 WhileAsking = Callable[[FunctionCall], AbstractContextManager[Callable[[dict[str, Any]], None]]]
 
 
 class NotebookApprover:
-    """An approver for a notebook. `is_watched()` returns whether a person may be present; if not, calls are denied."""
+    """An approver for a notebook. `is_watched()` returns whether a person may be present. If not, calls are denied."""
 
     #: Whether the last buttons were not shown by any front end.
     _were_missed = False
@@ -127,16 +126,16 @@ def _takes_clicks() -> bool:
 
 
 class ApprovalForm:
-    """A question about one call, with buttons: `box` is the widget. The user can first edit the arguments, allow later
-    calls as well, or say why not.
+    """A question about one call, with buttons, in the widget `box`. The user can also edit the arguments, allow later
+    calls, or say why not.
 
-    Create it on the event loop that waits for the answer; clicks may come on any thread.
+    Create it on the event loop that waits for the answer. Clicks may arrive on any thread.
     """
 
     def __init__(self, call: FunctionCall, where: str = HERE, language: str = "") -> None:
         import ipywidgets as widgets
 
-        t = words_in(language)
+        t = translator(language)
         self._call, self._where, self._language = call, where, language
         self._loop = asyncio.get_running_loop()
         self._shown: asyncio.Future[None] = self._loop.create_future()
@@ -197,7 +196,7 @@ class ApprovalForm:
         self._title.value = APPROVAL_STYLE + asks_html(self._call, self._where, room, self._language)[0]
 
     async def ask(self, shown_within: float) -> Answer | None:
-        """Show the form in the running cell and return the answer; None if no front end shows it within `seconds`."""
+        """Show the form in the running cell and return the answer; None if no front end shows it in time."""
         bundle = {**self.box._repr_mimebundle_(), "text/plain": _NO_BUTTONS.format(shown_within)}
         with outside_of_call():
             handle = display(bundle, raw=True, display_id=True)
@@ -232,7 +231,7 @@ class ApprovalForm:
         return answer
 
     async def answer(self) -> Answer:
-        """Wait for the answer; the caller shows `box`."""
+        """Wait for the answer. The caller shows `box`."""
         return await self._answer
 
     def close(self) -> None:
@@ -250,16 +249,16 @@ class ApprovalForm:
         self._show(math.inf)
         self._more.layout.display, self._run.disabled = "none", False
 
-    def _set_editing(self, begins: bool) -> None:
-        """Edit the arguments, which are then approved only once, or restore the model's."""
+    def _set_editing(self, is_editing: bool) -> None:
+        """Start editing the arguments, which can then be approved only once, or restore the model's."""
         self._show_all()
         for widget in (self._arguments, self._cancel):
-            widget.layout.display = "" if begins else "none"
+            widget.layout.display = "" if is_editing else "none"
         for widget in (self._edit, self._scope):
-            widget.layout.display = "none" if begins else ""
+            widget.layout.display = "none" if is_editing else ""
         self._arguments.value, self._scope.value = self._unedited, True
         self._problem.value = ""
-        if begins:
+        if is_editing:
             self._show(0)
 
     def _deny(self) -> None:
@@ -303,7 +302,7 @@ class ApprovalForm:
 
 
 async def _typed_answers(question: Question) -> Answer:
-    """Ask for the answers on one line, as JSON; an empty line refuses."""
+    """Ask for the answers as one line of JSON. An empty line refuses."""
     text = f"{render.readable_name(question.name)} asks: {show_all_chars(question.text)}\n"
     choices = _ANSWERS.format(render.readable_json(question.arguments)) if question.arguments else "[y/N] "
     while True:
@@ -330,7 +329,7 @@ def denied(call: FunctionCall, reason: str) -> ToolDeniedError:
 
 
 def _typed_question(call: FunctionCall, where: str = HERE) -> str:
-    """The question as plain text: on one line if the arguments are short, else below all of them."""
+    """The question as plain text: on one line if the arguments are short, else below the arguments."""
     name = render.readable_name(call.name)
     if isinstance(call, PreviewedCall):
         return f"{call.preview.to_text()}\n{name} asks to {where}. Approve? {_CHOICES}"

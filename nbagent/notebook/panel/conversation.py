@@ -187,7 +187,7 @@ class PanelConversation:
     def _notify(self) -> None:
         for prompt in self._pending:
             if not prompt.is_started:
-                prompt.entry.wait_for(self._awaited(prompt))
+                prompt.entry.show_status(self._awaited(prompt))
         context, here = self.agent.context, self.agent.context.here
         self._frame = {
             "idle": self.is_idle,
@@ -302,7 +302,7 @@ class PanelConversation:
             self._remove(entry)
             prompt.give_back(entry.message.content)
         elif not prompt.is_started and (error := task.exception()) is not None:
-            entry.wait_for("")
+            entry.show_status("")
             entry.show_failure(type(error).__name__, str(error))
             self._note_failed(entry)
         self._notify()
@@ -312,12 +312,12 @@ class PanelConversation:
         before = self._pending[: self._pending.index(prompt)]
         running = [entry.run for entry in self._running.values() if entry is not None]
         if any(each.give_back != prompt.give_back for each in before):
-            return "Waiting for a question of another panel."
+            return "waiting for another panel's question"
         if before:
-            return "Waiting for the question before it."
+            return "waiting for the question before it"
         if running and running[0].get("source") != "panel":
-            return f"Waiting for the run {asked_in(running[0]).replace('cell', 'in cell')} to end."
-        return "Waiting for a run that began earlier." if self.is_busy else "Waiting…"
+            return f"waiting for the run {asked_in(running[0]).replace('cell', 'in cell')} to end"
+        return "waiting for an earlier run" if self.is_busy else "waiting"
 
     def _note_failed(self, entry: PanelEntry) -> None:
         """Remember a failed prompt's place in the conversation."""

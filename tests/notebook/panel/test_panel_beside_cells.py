@@ -91,14 +91,14 @@ def test_a_waiting_question_says_what_it_waits_for(kernel, tmp_path):
     one.until_text("begun")
     number = cell.of("execute_input")[0]["execution_count"]
     one.ask("from one panel")
-    one.until_text(f"Waiting for the run in cell [{number}] to end.")
+    one.until_text(f"waiting for the run in cell [{number}] to end…")
     two.ask("from the other")
-    one.until_text("Waiting for a question of another panel.")
+    one.until_text("waiting for another panel's question…")
     waiting = kernel.send("%%agent\nfrom a cell")
     kernel.until(waiting, lambda: "waiting for an earlier question to this agent…" in waiting.text)
     gate.touch()
     one.until(lambda: one.text.count("begun ended") == 4)
-    assert "Waiting" not in one.text
+    assert "waiting" not in one.text
     kernel.wait(waiting)
 
 
@@ -124,7 +124,7 @@ def test_stop_gives_questions_back_that_were_not_sent(kernel):
     panel.until_text("begun")
     panel.ask("second")
     panel.ask("third")
-    panel.until(lambda: panel.text.count("Waiting for the question before it.") == 2)
+    panel.until(lambda: panel.text.count("waiting for the question before it…") == 2)
     panel.click("Stop")
     panel.until(lambda: panel.box == "second\n\nthird")
     assert history(kernel) == "[('user', 'first'), ('assistant', 'begun ')]"

@@ -1,4 +1,4 @@
-"""Asks the notebook's user about calls of clients that the kernel serves, below the serving cell."""
+"""Asks the notebook's user to approve the calls of clients that the kernel serves, below the serving cell."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ class ClientForms:
         """The approver: the user's decision. Raises ToolDeniedError if no front end shows the box."""
         if self._box is None:
             raise ToolDeniedError(NOBODY, tool=call.name)
-        await call_on_main(lambda: None)  # a kernel that is busy with a cell takes no clicks: the client is notified
+        await call_on_main(
+            lambda: None
+        )  # while a cell blocks the kernel, it takes no clicks, and the client is told so
         try:
             async with asyncio.timeout(SHOWN_WITHIN_S):
                 await asyncio.shield(asyncio.wrap_future(self._shown))

@@ -1,8 +1,10 @@
-"""Buttons on answers in cells and panels: *Copy*, thumbs, and on code *Copy* and *Insert below*; below a failed cell
-*Explain and fix*, and on its correction *Accept* and *Reject*.
+"""Buttons in cells and panels.
+
+Answers have *Copy* and thumbs, and their code blocks *Copy* and *Insert below*. A failed cell has *Explain and fix*
+below it, and its correction *Accept* and *Reject*.
 
 An answer's footer names its run. A script that the kernel starts in the front end adds the buttons to the answers of
-runs that this kernel knows. So a saved output contains no widget, and a host that runs no such scripts shows the plain
+runs that this kernel knows. So a saved output has no widget, and a host that can't run the script shows the plain
 answer. A thumb scores the run as `good`, 1 or 0, in the agent's trace.
 """
 
@@ -25,16 +27,24 @@ _CHANGED = "The cell has changed meanwhile, so it was not replaced. Accept would
 
 
 class AnswerButtons(anywidget.AnyWidget):
-    """Runs `answer_buttons.js`; one serves all answers, and it is never displayed. Call it on the background loop.
+    """Runs `answer_buttons.js`. One instance serves all answers and is never displayed. Use it on the background loop.
 
-    The script sends `{"notebook": True}` where it can change cells, `{"shown": run_ids}` for footers, and
-    `{"run": run_id, "good": 1}` (0, or None) for a thumb. It gets what `put_code` and `enter_code` send, and
-    `{"runs": {run_id: {"good": 1, "text": "…", "cell": "…"}}}`: the score (1, 0 or None), the answer's Markdown, and
-    the cell that asked; or `{"gone": run_id}` if a click came too late. `newest_cell` is the id of the cell that ran
-    last, for code in a panel; `failed` has the ids of cells by the ids of their errors, which can be explained.
+    The script sends:
 
-    Where a cell was changed since it failed, the script asks for another diff: `{"compare": number, "cell": id,
-    "before": source, "after": code}`, and gets `{"compared": number, "page": html}`.
+    - `{"notebook": True}` where it can change cells
+    - `{"shown": run_ids}` for footers that appeared
+    - `{"run": run_id, "good": 1}` (0, or None) for a thumb
+    - `{"compare": number, "cell": id, "before": source, "after": code}` if a cell has changed since it failed
+
+    It receives the messages of `put_code` and `enter_code`, and:
+
+    - `{"runs": {run_id: {"good": 1, "text": "…", "cell": "…"}}}`: the score (1, 0 or None), the answer's Markdown, and
+      the prompt's cell
+    - `{"gone": run_id}` if the kernel no longer knows the run
+    - `{"compared": number, "page": html}`: the new diff
+
+    `newest_cell` is the id of the cell that ran last, for code in a panel. `failed` maps the ids of errors that can be
+    explained to the ids of their cells.
     """
 
     _esm = Path(__file__).with_name("answer_buttons.js")
@@ -48,22 +58,22 @@ class AnswerButtons(anywidget.AnyWidget):
         self._agents: WeakSet[Agent] = WeakSet()
         #: Whether a front end can change the notebook's cells.
         self.can_change_cells = False
-        #: A message for a front end that has not reported yet.
+        #: A message for a front end that has not connected yet.
         self._to_enter: dict[str, str] = {}
         on_loop = background_loop().call_soon_threadsafe
         self.on_msg(lambda _, message, buffers: on_loop(self._on_message, message))
 
     def offer(self, agent: Agent, *run_ids: str) -> None:
-        """Add the buttons to this agent's answers; these runs are already shown."""
+        """Add the buttons to this agent's answers. These runs are already shown."""
         self._agents.add(agent)
-        self._tell(run_ids)
+        self._send_runs(run_ids)
 
     def put_code(self, code: str, below: str, before: str | None) -> None:
-        """Replace the code `before` in a cell below the cell `below`; if there is none, put it into a new cell."""
+        """Put code into a cell below the cell `below`: the one that has the code `before`, or else a new one."""
         self.send({"put": {"code": code, "below": below, "before": before}})
 
     def enter_code(self, code: str, below: str) -> None:
-        """Put the cursor into the cell with this code below the cell `below`, once a front end can do that."""
+        """Put the cursor into the cell with this code below the cell `below`, once a front end can."""
         self._to_enter = {"code": code, "below": below}
 
     def _on_message(self, message: dict[str, Any]) -> None:
@@ -77,16 +87,16 @@ class AnswerButtons(anywidget.AnyWidget):
             page = f'<div class="nbagent-changed" role="status">{_CHANGED}</div>{diff}'
             self.send({"compared": number, "page": page})
         elif shown := message.get("shown"):
-            self._tell(shown)
+            self._send_runs(shown)
         elif run_id := message.get("run"):
             for agent in self._agents:
                 if run_id in _runs(agent):
                     agent.trace.score(run_id, "good", message["good"])
-                    return self._tell([run_id])
+                    return self._send_runs([run_id])
             self.send({"gone": run_id})
         return None
 
-    def _tell(self, run_ids: Any) -> None:
+    def _send_runs(self, run_ids: Any) -> None:
         runs = [(agent, run) for agent in self._agents for run_id, run in _runs(agent).items() if run_id in run_ids]
         if runs:
             self.send({"runs": {run["run_id"]: _about(agent, run) for agent, run in runs}})

@@ -1,7 +1,7 @@
-"""Routes tools' printed and displayed output to their calls: for the trace, and for panels, which have no cell to show
-it.
+"""Routes tools' printed and displayed output to their calls, for the trace and for panels, which have no cell.
 
-Streams and displays look up the current code's call. Output of a cell's tools also appears in the cell as usual.
+Streams and displays look up the call that the current code belongs to. The output of a cell's tools also appears in the
+cell, as usual.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from nbagent.core.current import changed, current
 
 
 def outside_of_call() -> AbstractContextManager[None]:
-    """Displays in this block don't count as the tool's, such as a form."""
+    """In this block, displays such as forms don't count as the tool's output."""
     return changed(call=replace(current.get().call, output=None))
 
 
@@ -38,7 +38,7 @@ class _Stream:
         self._stream, self._name = stream, name
 
     def write(self, text: str) -> int:
-        """Write, or pass the text only to its call."""
+        """Write the text, or pass it only to its call."""
         output = current.get().call.output
         if output is not None and isinstance(text, str):
             output.write(text, self._name)

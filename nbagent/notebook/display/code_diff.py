@@ -1,4 +1,4 @@
-"""A changed cell as a diff with all its lines: the lines that are not removed are the new code."""
+"""A changed cell as a diff with all of its lines: the lines that are not removed are the new code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _STYLE = DIFF_STYLE + render.style_html(Path(__file__).with_name("code_diff.css"
 def code_diff(before: str, after: str, cell_id: str | None) -> dict[str, str]:
     """A folding block with the diff, as a mimebundle. `answer_buttons.js` adds *Accept* and *Reject* where it can.
 
-    `before` is the cell as it ran; at a click, the script compares it with the cell's current source.
+    `before` is the cell as it ran. After a click, the script compares it with the cell's current source.
     """
     lines = list(diff_lines(before.strip(), after))
     counts = (f"{sign}{n}" for kind, sign in (("+", "+"), ("-", "−")) if (n := sum(kind == each for each, _ in lines)))
@@ -27,7 +27,7 @@ def code_diff(before: str, after: str, cell_id: str | None) -> dict[str, str]:
 
 
 def changes_html(changes: Iterable[tuple[str, str | None, str | None]]) -> str:
-    """The diffs of several cells as one page: their names, and their sources before and now. None: no such cell."""
+    """The diffs of several cells as one page: their names, and their sources before and now. None: there is no cell."""
     parts = []
     for name, before, after in changes:
         what = "added" if before is None else "deleted" if after is None else "edited"
@@ -38,7 +38,7 @@ def changes_html(changes: Iterable[tuple[str, str | None, str | None]]) -> str:
 
 
 def change_html(change: TextChange) -> str:
-    """A change that waits for approval, as a page of lines with signs."""
+    """A change that waits for approval, as a page of marked lines."""
     lines = change.lines()
     if change.before is None:
         lines = [("+", line) for _, line in lines]

@@ -63,7 +63,7 @@ def showing_new_figures() -> Iterator[None]:
 
 @contextmanager
 def _without_warnings_of_glyphs() -> Iterator[None]:
-    """No font has them, which is visible. Texts with formulas warn in the log."""
+    """Suppress warnings about characters that no font has: they are visible. Texts with formulas warn in the log."""
     log = logging.getLogger("matplotlib.mathtext")
     level = log.level
     log.setLevel(logging.ERROR)
@@ -82,12 +82,12 @@ def _fit_fonts(figure: Any) -> None:
     from nbagent.trace.views.fonts import fit_fonts
 
     with suppress(Exception):  # undrawable text raises when it is shown
-        figure.draw_without_rendering()  # it creates the axis labels
+        figure.draw_without_rendering()  # creates the axis labels
         fit_fonts(figure.findobj(Text))
 
 
 def _show(figure: Any) -> None:
-    """Display the figure, as an image if its backend has not told IPython how to draw it."""
+    """Display the figure, as an image if IPython does not know how to draw it."""
     shell = get_ipython()
     if shell is None or type(figure) in shell.display_formatter.formatters["image/png"]:
         display(figure)

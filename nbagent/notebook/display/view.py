@@ -1,4 +1,4 @@
-"""Shows a transcript below a cell in displays that are updated in place, or in a terminal as lines.
+"""Shows a transcript below a cell, in displays that are updated in place, or in a terminal, as lines.
 
 Each segment has its own display, so a complete segment is not drawn again: an unfolded tool call stays open while the
 answer streams.
@@ -28,7 +28,7 @@ from nbagent.text import shortened
 
 log = logging.getLogger("nbagent")
 
-#: Characters of plain text in an update; the final update has all of it.
+#: Characters of plain text in an update. The final update has all of it.
 PLAIN_CHARS = 200
 
 
@@ -53,7 +53,7 @@ class CellView:
         if not self.live:
             return
         if isinstance(event, events.ToolStarted):
-            self._throttle.now()  # so that the tool's own output appears below its call
+            self._throttle.now()  # before the tool prints: its output appears below its call
             self._throttle.every_second(lambda: self.transcript.has_running_tools)
         else:
             self._throttle.request(at_once=bool(waited and not self.transcript.status))
@@ -66,7 +66,7 @@ class CellView:
 
     @contextmanager
     def waiting_for_approval(self, call: FunctionCall) -> Iterator[Callable[[dict[str, Any]], None]]:
-        """Show that the call waits for a person's approval, and then the arguments if the person edited them."""
+        """Show that the call waits for approval. Yields a function that shows edited arguments."""
         with self.transcript.call_waits(call.id, FOR_YOU):
             self._throttle.now()
             yield partial(self.transcript.show_edited, call.id)
@@ -135,7 +135,7 @@ class TerminalView:
                 self._print(reason)
 
     def _print_call(self, event: Event, indent: str = "") -> None:
-        """Print the called tool, including calls by an agent that a tool called."""
+        """Print a tool call, or one of a subagent."""
         match event:
             case events.ChildEvent(event=inner):
                 self._print_call(inner, f"{indent}  ")

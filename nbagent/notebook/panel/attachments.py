@@ -1,4 +1,4 @@
-"""Makes attachments from variables, cells and files that a prompt mentions or carries."""
+"""Makes attachments from the variables, cells and files that a prompt mentions or has attached."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from nbagent.notebook.kernel_tools.variables import brief, user_names
 
 #: Larger files are not read.
 MAX_FILE_BYTES = 20_000_000
-#: Variables that an empty panel names.
+#: Variables that an empty panel lists.
 MAX_NAMED = 4
-#: Characters of one attachment; a longer one is shortened.
+#: Characters of one attachment. A longer one is shortened.
 MAX_CHARS = 100_000
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 
 
 def from_value(name: str, value: Any) -> Attachment:
-    """The variable `name`, converted like `{name}` in a cell, without secrets."""
+    """The variable `name` as the model would read `{name}` in a cell, without secrets."""
     return _checked(f"@{name}", about_value(name, value), described(name, value, max_chars=MAX_CHARS))
 
 
@@ -39,7 +39,7 @@ def about_value(name: str, value: Any) -> str:
 
 
 def data_in(shell: Any) -> list[tuple[str, str]]:
-    """The notebook's tables and arrays with a description, the newest first; without any, its lists and dicts."""
+    """The notebook's tables and arrays, each with a description, newest first; if there are none, lists and dicts."""
     variables = {} if shell is None else shell.user_ns
     names = reversed(user_names(variables, getattr(shell, "user_ns_hidden", {})))
     known = [(name, variables[name]) for name in names if name in variables]
@@ -66,11 +66,14 @@ def from_bytes(name: str, data: bytes) -> Attachment:
     """The content of a file with this name. Raises `ConfigurationError`."""
     if len(data) > MAX_FILE_BYTES:
         limit = f"it has more than {MAX_FILE_BYTES // 10**6} MB"
-        raise not_attached(name, f"{limit}. Load it into a variable, and mention a part of that")
+        raise not_attached(name, f"{limit}. Load it into a variable, and mention a part of it")
     if image_media_type(data):
         return from_image(name, data)
     if data.startswith(PDF_MARK):
-        pages = _pages(name, data)
+        try:
+            pages = pdf_pages(data)
+        except ConfigurationError as error:  # it has no text
+            raise not_attached(name, str(error)) from error.__cause__
         about = f"PDF, {len(pages)} page{'s' * (len(pages) != 1)}"
         return _checked(name, about, without_secrets(pages_text(pages), MAX_CHARS))
     ending = os.path.splitext(name.rstrip('"'))[1].lower()
@@ -82,7 +85,7 @@ def from_bytes(name: str, data: bytes) -> Attachment:
         text = "\0"
     if "\0" in text:
         fix = "Load it into a variable, and mention that"
-        raise not_attached(name, f"it is neither text in UTF-8 nor a PNG, JPEG, GIF or WebP. {fix}")
+        raise not_attached(name, f"it is neither UTF-8 text nor a PNG, JPEG, GIF or WebP image. {fix}")
     about = f"{len(text):,} characters{', shortened' if len(text) > MAX_CHARS else ''}"
     return _checked(name, about, without_secrets(text, MAX_CHARS))
 
@@ -97,7 +100,7 @@ def from_resource(name: str, content: Content) -> Attachment:
 
 
 def from_image(name: str, value: Any) -> Attachment:
-    """An image, in any form that a message can contain. Raises `ConfigurationError`."""
+    """An image, in any form that a message can have. Raises `ConfigurationError`."""
     parts = [image_part(value)]
     size = [f"{'×'.join(map(str, image.size or ()))} {image.format}" for image in images_in(parts)]
     return Attachment(name, " ".join(["image", *size]), parts)
@@ -109,22 +112,14 @@ def from_document(part: Part) -> Attachment:
 
 
 def _checked(name: str, about: str, content: Content) -> Attachment:
-    """The attachment; it says if something like a secret is hidden in it."""
+    """The attachment. Its description says if secrets in it are hidden."""
     texts = [part.get("text", "") for part in parts_of(content)]
     is_masked = any(HIDDEN in text for text in texts)
     return Attachment(name, f"{about}, secrets hidden" if is_masked else about, content)
 
 
-def _pages(name: str, data: bytes) -> list[str]:
-    """The text of each page of a PDF. Raises `ConfigurationError` if it has none."""
-    try:
-        return pdf_pages(data)
-    except ConfigurationError as error:
-        raise not_attached(name, str(error)) from error.__cause__
-
-
 def _table(data: bytes, separator: str) -> Any:
-    """A data frame, or None."""
+    """The data frame; None if it can't be parsed."""
     import pandas as pd
 
     try:
@@ -134,5 +129,5 @@ def _table(data: bytes, separator: str) -> Any:
 
 
 def not_attached(name: str, reason: str) -> ConfigurationError:
-    """The error for a named thing that can't be sent."""
+    """The error for something that can't be attached."""
     return ConfigurationError(f"{name} can't be attached: {reason}.")

@@ -34,32 +34,32 @@ from nbagent.text import shortened
 
 _BARE = r"""[^\s"'`,;!?()\[\]{}<>|…—]"""
 _MENTION = re.compile(rf"""(?<![\w@./+-])@("[^"\n]+"|{_BARE}+)""")
-#: Blocks and words of code, and the decorators of a function.
+#: Code blocks, inline code, and the decorators of a function.
 _CODE = re.compile(
     r"```[\s\S]*?(?:```|\Z)|`[^`\n]*`|^[ \t]*@[\w.]+(?:\(.*\))?[ \t]*\n(?=[ \t]*(?:@|def\b|class\b|async\b))",
     re.MULTILINE,
 )
 _CELL = re.compile(r"cell:(\d+)")
-#: A word with such an ending means a file, even if there is none.
+#: A word that ends like this means a file, even if there is none.
 _FILE = re.compile(
     r"\.(?:csv|tsv|txt|md|rst|log|json|jsonl|yaml|yml|toml|ini|cfg|xml|html|css|js|ts|sql|sh|py|ipynb|r|jl|tex|bib"
     r"|png|jpg|jpeg|gif|webp|pdf|xlsx|parquet)",
     re.IGNORECASE,
 )
-#: Suggestions of each kind, and the files checked in a folder.
+#: Suggestions of each kind, and files that are looked at in a folder.
 MAX_SUGGESTED, MAX_FILES = 12, 2_000
 ABOUT_CHARS = 60
 
 
 class Suggestion(NamedTuple):
-    """A completion of a mention: the `text` for the box, and a description, `about`."""
+    """A completion of a mention: the `text` for the box, and a description."""
 
     text: str
     about: str
 
 
 def mentioned_words(text: str) -> list[str]:
-    """Possible mentions, without the @, each once.
+    """Possible mentions, without the @ and without repetitions.
 
     >>> mentioned_words("Is @penguins like @cell:5? Ask ann@example.org, or `@dataclass`.")
     ['penguins', 'cell:5']
@@ -69,7 +69,7 @@ def mentioned_words(text: str) -> list[str]:
 
 
 class Mentions:
-    """Finds what words name in a shell's variables and cells, among the files, and on the agent's MCP servers.
+    """Looks up words in a shell's variables and cells, among the files, and on the agent's MCP servers.
 
     `shell` may be None.
     """
@@ -79,7 +79,7 @@ class Mentions:
         self._agent = agent
 
     def resolve(self, word: str) -> Attachment | None:
-        """The word's object; None if there is none. Raises `ConfigurationError` if it can't be sent."""
+        """What the word names, or None. Raises `ConfigurationError` if that can't be sent."""
         name = f"@{word.strip(chr(34))}"
         try:
             return _resource(self._agent, word) or self._resolved(word, name)
@@ -103,7 +103,7 @@ class Mentions:
         return None
 
     def suggest(self, typed: str) -> list[Suggestion]:
-        """Completions after an @ and these characters: variables, the newest first, cells, and files."""
+        """Completions of an @ with these characters: variables and cells, newest first, files, and MCP resources."""
         found: list[Suggestion] = []
         for source in (self._variables(typed), self._cells(typed), _files(typed), _resources(self._agent, typed)):
             found += islice(source, MAX_SUGGESTED)
@@ -132,7 +132,7 @@ class Mentions:
 
 
 def _files(typed: str) -> Iterator[Suggestion]:
-    """Files and folders whose path begins like this. Hidden ones are suggested only after their dot."""
+    """Files and folders whose path starts like this. Hidden ones are suggested only once the dot is typed."""
     folder, prefix = os.path.split(typed.lstrip('"'))
     try:
         with os.scandir(os.path.expanduser(folder) or ".") as entries:
@@ -154,7 +154,7 @@ def servers_of(agent: Agent) -> dict[str, MCPServer]:
 
 
 def _resource(agent: Agent, word: str) -> Attachment | None:
-    """What a mention names, or None. Waits for the server. Raises `ConfigurationError` if it has no such resource."""
+    """The MCP resource that a word names, or None. Waits for the server. Raises `ConfigurationError`."""
     name, colon, wanted = word.strip('"').partition(":")
     if not (colon and wanted and (server := servers_of(agent).get(name))):
         return None
@@ -167,8 +167,8 @@ def _resource(agent: Agent, word: str) -> Attachment | None:
 
 
 def _resources(agent: Agent, typed: str) -> Iterator[Suggestion]:
-    """What can complete `typed`: servers, and after the colon the resources of one that is connected."""
-    name, colon, begun = typed.lstrip('"').partition(":")
+    """Completions of `typed`: servers and, after the colon, the resources of a connected server."""
+    name, colon, start = typed.lstrip('"').partition(":")
     servers = {each: server for each, server in servers_of(agent).items() if server.connection.state == "connected"}
     if not colon:
         for server in servers:
@@ -181,12 +181,12 @@ def _resources(agent: Agent, typed: str) -> Iterator[Suggestion]:
         found = run_sync(servers[name].resources())
     except MCPServerError:
         return
-    fitting = [each for each in found if each.uri.startswith(begun) or each.name.lower().startswith(begun.lower())]
-    for each in fitting:
-        yield suggestion(f"{name}:{each.uri}", each.description or each.name, quoted=typed.startswith('"'))
+    for each in found:
+        if each.uri.startswith(start) or each.name.lower().startswith(start.lower()):
+            yield suggestion(f"{name}:{each.uri}", each.description or each.name, quoted=typed.startswith('"'))
 
 
 def suggestion(word: str, about: str, *, quoted: bool = False, goes_on: bool = False) -> Suggestion:
-    """A word's mention, in quotes if needed. With `goes_on` it has only the opening quote."""
+    """A mention of the word, in quotes if needed. With `goes_on`, there is no closing quote."""
     quote = '"' if quoted or re.fullmatch(f"{_BARE}*[^.:]", word) is None else ""
     return Suggestion(f"@{quote}{word}{'' if goes_on else quote}", render.printable(shortened(about, ABOUT_CHARS)))

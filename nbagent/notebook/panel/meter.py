@@ -15,7 +15,7 @@ from nbagent.pricing import context_window
 
 @dataclass(slots=True)
 class _Sum:
-    """The usage of some requests. `is_least`: a stopped or broken answer cost more than is known."""
+    """The usage of some requests. `is_least`: the real price is higher, because an answer was stopped or broke off."""
 
     tokens: int = 0
     dollars: float = 0.0
@@ -28,16 +28,16 @@ class _Sum:
 
     @property
     def text(self) -> str:
-        """The dollars, in words."""
+        """The price in words."""
         if self.is_least:
             return f"at least ${self.dollars:.4f}" if self.dollars else "an unknown price"
         return f"${self.dollars:.4f}"
 
 
 class Meter:
-    """Counts the agent's tokens and dollars: first from its trace, from then on from its events.
+    """Adds up the agent's tokens and dollars: first from its trace, later from its events.
 
-    It also measures the last run against the agent's limits, and the history against the model's context window.
+    It also compares the last run with the agent's limits, and the history with the model's context window.
     """
 
     def __init__(self, agent: Agent) -> None:
@@ -48,18 +48,18 @@ class Meter:
                 self._add(row["run_id"], row["total_tokens"] or 0, {**row, "estimated": row["usage_estimated"]})
 
     def count(self, run_id: str, event: UsageReport) -> None:
-        """Add what a request took."""
+        """Add a request's usage."""
         self._add(run_id, event.usage.total_tokens, event.metadata)
 
     def _add(self, run_id: str, tokens: int, about: Mapping[str, Any]) -> None:
         if run_id != self._run_id:
             self._run_id, self._run = run_id, _Sum()
-        cost = 0.0 if about.get("replayed") else about.get("cost_usd")  # what is replayed was not paid
-        for each in (self._all, self._run):
-            each.add(tokens, cost, bool(about.get("estimated") and cost))
+        cost = 0.0 if about.get("replayed") else about.get("cost_usd")  # replayed answers cost nothing
+        for total in (self._all, self._run):
+            total.add(tokens, cost, bool(about.get("estimated") and cost))
 
     def html(self) -> str:
-        """Tokens, dollars, and a bar for the value closest to its limit. The title has everything in words."""
+        """Tokens, dollars, and a bar for the value that is closest to its limit. The title has everything in words."""
         shares, lines = [], []
         for what, text, part, whole in self._limited():
             share = min(1.0, part / whole) if whole else 1.0
@@ -80,7 +80,7 @@ class Meter:
         return f'<div class="nbagent-meter" role="img" tabindex="0" title="{about}" aria-label="{about}">{spans}</div>'
 
     def _limited(self) -> list[tuple[str, str, float, float]]:
-        """`(what, how much, part, whole)` for each limited value."""
+        """`(name, description, amount, limit)` of each value that has a limit."""
         found: list[tuple[str, str, float, float]] = []
         if self._all.tokens:
             tokens, window = self._agent.context.get_tokens(), self._window()
@@ -94,7 +94,7 @@ class Meter:
         return found
 
     def _window(self) -> int | None:
-        """The maximum tokens of the history: its trimming limit, or the model's context window."""
+        """The most tokens that the history may have: its trimming limit, or the model's context window."""
         if (most := self._agent.context.max_tokens) is not None:
             return most
         try:

@@ -1,6 +1,6 @@
 """The panel's model picker: a button with the model's name, and below it a searchable list with known facts.
 
-A provider's model names are shown as text, never as HTML. A typed key is never in saved state.
+A provider's model names are shown as text, never as HTML. A typed key is never part of saved state.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MAX_ROWS, MAX_NAME = 50, 80
 
 
 class ModelPicker:
-    """The model of an agent, and the list to choose another one from while it is open.
+    """The model of an agent and, while it is open, the list to choose another one.
 
     `on_change()` is called when `state()` has changed. Call everything on the background loop.
     """
@@ -45,18 +45,18 @@ class ModelPicker:
         self._agent = conversation.agent
         self._on_change = on_change
         self._used: dict[str, LLMProvider] = {}  # by `provider:model`
-        self._listed: dict[str, list[ListedModel]] = {}  # models listed by providers
+        self._listed: dict[str, list[ListedModel]] = {}  # by provider
         self._local: dict[str, LocalModel] = {}
         self._speeds: dict[str, float] = {}
         self._models: list[str] = []  # all searchable models
         self._is_open = False
         self._searched = self._note = ""
-        #: The model that needs it, and the action that then continues.
+        #: The model that needs a key, and the action that continues once there is one.
         self._missing_key: tuple[str, Callable[[], Awaitable[None]]] | None = None
-        self._current()  # here, not later on the loop, because the notebook's display of the agent names its model
+        self._current()  # now, not later on the loop: the notebook's display of the agent names its model
 
     def state(self) -> State:
-        """The model's `name` and `title`; while the list is `open`, its rows or the request for a key."""
+        """The model's `name` and `title` and, while the list is `open`, its rows or the request for a key."""
         spec = self._current()
         if not self._conversation.is_idle:
             self._close()
@@ -81,7 +81,7 @@ class ModelPicker:
 
     def _row(self, spec: str) -> list[str]:
         """`provider:model`, then its cells: the name, memory and speed, the provider, the date, the context window, and
-        whether it takes images and thinks; unknown values are empty. An unknown name has one cell.
+        whether it takes images and thinks. Unknown values are empty. An unknown name has only one cell.
         """
         provider_name, _, name = spec.partition(":")
         if spec not in self._used and spec not in self._models:
@@ -115,7 +115,7 @@ class ModelPicker:
                 self._close()
             case "search":
                 self._searched, self._note = value, ""
-            case "enter":  # it may have been typed before the list was read
+            case "enter":  # perhaps before the list was read
                 start(self._choose_first, value)
             case "choose" if self._conversation.is_idle:
                 start(self._switch, value)
@@ -139,7 +139,7 @@ class ModelPicker:
         self._on_change()
 
     def _read(self) -> None:
-        """Find all models, in a thread: the list is large, and local servers are queried."""
+        """Find all models. Call it in a thread: the list is large, and local servers are queried."""
         self._local = local_models()
         self._speeds = measured_speeds(self._agent.trace.rows("calls"))
         self._models = all_models(list(self._used), dict(self._listed), self._local)
@@ -170,13 +170,13 @@ class ModelPicker:
     # -- the list of a provider ---------------------------------------------------------------------------------------
 
     def _provider_to_ask(self) -> str:
-        """The provider that the search names, else the current model's; empty if it can't list models."""
+        """The provider in the search, else the current model's; empty if it can't list models."""
         words = self._searched.replace(":", " ").split()
         provider = next((word for word in words if word in provider_names()), self._current().partition(":")[0])
         return "" if provider in CATALOG and CATALOG[provider].free else provider
 
     async def _fetch(self, provider: str) -> None:
-        """Ask a provider for the models that it offers."""
+        """Request a provider's list of models."""
         self._note = f"Asking {provider}…"
         self._on_change()
         try:
@@ -191,7 +191,7 @@ class ModelPicker:
         await self._read_models()
 
     async def _list_of(self, provider_name: str) -> Sequence[ListedModel | str]:
-        """The provider's models; a user's own may list plain names."""
+        """The provider's models. A user's own provider may list plain names."""
         current = self._used.get(self._current())
         if current is not None and current.provider_name == provider_name:
             return await current.model_list()
@@ -202,7 +202,7 @@ class ModelPicker:
             await provider.aclose()
 
     def _asks_key(self, spec: str, error: Exception, go_on: Callable[[], Awaitable[None]]) -> bool:
-        """Ask for the key if the error says that there is none at all: no provider answered."""
+        """Ask for a key if the error says that there is none, rather than that a provider refused it."""
         if not isinstance(error, AuthenticationError) or error.status or spec.partition(":")[0] not in with_keys():
             return False
         self._missing_key = spec, go_on
@@ -210,7 +210,7 @@ class ModelPicker:
         return True
 
     def _current(self) -> str:
-        """`provider:model` of the agent; empty if it can't be made."""
+        """The agent's `provider:model`; empty if the provider can't be created."""
         try:
             provider = self._agent.provider
         except (NbagentError, ImportError) as error:
@@ -222,7 +222,7 @@ class ModelPicker:
 
 
 def _size(tokens: int | None) -> str:
-    """Tokens in short.
+    """A number of tokens as short text.
 
     >>> _size(1_050_000), _size(128_000), _size(None)
     ('1.05M', '128k', '')
@@ -233,5 +233,5 @@ def _size(tokens: int | None) -> str:
 
 
 def _plain(name: str) -> str:
-    """A name for a row: on one line, with visible control characters, and not too long."""
+    """A name for a row: on one line, shortened, with visible control characters."""
     return shortened(" ".join(render.printable(name).split()), MAX_NAME)

@@ -1,6 +1,6 @@
 """A panel's output in the saved notebook: the conversation as of its last turn, for readers without a kernel.
 
-A host redraws a widget if its output is updated, so this is a separate output below the panel's. A live panel hides it.
+It is a separate output below the panel, because hosts redraw a widget whose output is updated. A live panel hides it.
 Without a live panel, it hides the host's message about a missing widget (`panel.css`).
 """
 
@@ -28,19 +28,19 @@ KEPT = "Run %agent restore in a new kernel to continue this conversation."
 
 
 class SavedOutput:
-    """The output of one panel. `hiding_style` is for the panel, `style` for the output, both as HTML."""
+    """The output of one panel, with `style` as HTML. `hiding_style` is for the live panel."""
 
     def __init__(self, conversation: PanelConversation, style: str) -> None:
         self._conversation = conversation
         self._style = style
-        self._is_live = is_watched(get_ipython())  # nbclient and nbval get one output, always the same
+        self._is_live = is_watched(get_ipython())  # nbclient and nbval must get the same output each time
         self._name = f"nbagent-saved-{token_hex(4) if self._is_live else 'only'}"
         self._is_displayed = False
         self._shown: dict[str, str] = {}
 
     @property
     def hiding_style(self) -> str:
-        """Hides the output, and its place in JupyterLab."""
+        """A style that hides the output and its place in JupyterLab, as HTML."""
         return f"<style>.{self._name}, .jp-OutputArea-child:has(.{self._name}) {{ display: none; }}</style>"
 
     def text(self) -> str:
@@ -49,18 +49,18 @@ class SavedOutput:
 
     def display(self) -> None:
         """Display the conversation so far, below the panel."""
-        # without updates, each display keeps its content
+        # without an id, a display is never updated
         display(self._history(), raw=True, display_id=self._name if self._is_live else None)
         self._is_displayed = True
 
     def update(self) -> None:
-        """Update the output, unless a run is under way or waits. On the background loop."""
+        """Update the output, unless a prompt is running or waiting. Call it on the background loop."""
         if not self._is_displayed or not self._is_live or not self._conversation.is_idle:
             return
         bundle = self._bundle(self._conversation.entries)
         if bundle != self._shown:
             self._shown = bundle
-            # in no context, because displays in a tool's context belong to its call
+            # in an empty context: a display in a tool's context would belong to its call
             Context().run(update_display, bundle, display_id=self._name, raw=True)
 
     def _history(self) -> dict[str, str]:

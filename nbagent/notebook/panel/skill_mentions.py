@@ -1,6 +1,6 @@
-"""`/name` at the beginning of a prompt activates a skill of the agent: its instructions are sent with the prompt.
+"""`/name` at the start of a prompt activates a skill of the agent: its instructions are sent with the prompt.
 
-A word that names no skill stays text, such as a path.
+A word that names no skill, such as a path, stays text.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ def hosts_of(agent: Agent) -> list[SkillHost]:
 
 
 def skills_of(agent: Agent) -> dict[str, SkillManifest]:
-    """The skills of the agent, by name; of two, the first host's."""
+    """The skills of the agent, by name. If two hosts have the same name, the first host's counts."""
     return {name: skill for host in reversed(hosts_of(agent)) for name, skill in host.skills.items()}
 
 
 def activated(agent: Agent, text: str, replaces: LLMMessage | None = None) -> list[Attachment]:
-    """The instructions for a prompt that begins with names of skills: each once, in the current version on disk.
+    """The instructions for a prompt that starts with names of skills, in the current version on disk.
 
-    Instructions already in the conversation are not repeated. The prompt replaces the one in `replaces`.
+    Instructions that are already in the conversation are not repeated. The prompt replaces `replaces`.
     """
     match, hosts = _NAMES.match(text), hosts_of(agent)
     if match is None or not hosts:
@@ -51,7 +51,7 @@ def activated(agent: Agent, text: str, replaces: LLMMessage | None = None) -> li
 
 
 def as_question(content: Content, skills: Sequence[Attachment] = (), cell_id: str | None = None) -> LLMMessage:
-    """A prompt with skill instructions, which stays when a long conversation is trimmed."""
+    """A prompt with skill instructions. Instructions stay when a long conversation is trimmed."""
     if skills:
         own = [{"type": "text", "text": content}] if isinstance(content, str) else content
         content = joined_content([*own, {"type": "text", "text": f"\n\n{with_attachments('', skills)}"}])
@@ -61,7 +61,7 @@ def as_question(content: Content, skills: Sequence[Attachment] = (), cell_id: st
 
 
 def suggest(agent: Agent, typed: str) -> Iterator[Suggestion]:
-    """Completions of `typed`, which begins with a slash."""
+    """Completions of `typed`, which starts with a slash."""
     for name, skill in sorted(skills_of(agent).items()):
         if f"/{name}".startswith(typed):
             yield Suggestion(f"/{name}", render.printable(shortened(skill.description, ABOUT_CHARS)))

@@ -1,4 +1,4 @@
-"""The panel's other tabs: Trace (what happened) and Setup (tools, system prompt). Values from the trace are escaped."""
+"""The panel's other tabs: Trace (what happened) and Setup (tools, system prompt). Text from the trace is escaped."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ TOOLS_OF_TEAM = "Its members bring their own tools."
 
 
 def trace_html(trace: Any, turns: Mapping[str, str], saved: str = "") -> str:
-    """Timeline and tables as safe HTML, with the runs of forks and of agents that tools called.
+    """Timeline and tables as safe HTML, including the runs of forks and subagents.
 
-    `turns` are the names of the shown turns, by run: their steps are buttons that name the turn. `saved` is the file in
-    which these turns were saved as a notebook.
+    `turns` are the keys of the shown turns, by run: their steps are buttons that lead to the turn. `saved` is the file
+    in which these turns were saved as a notebook.
     """
     trace = trace.with_children()
     parts = [_saving_html(saved)] if turns else []
@@ -56,7 +56,7 @@ def _saving_html(saved: str) -> str:
 
 
 def save_notebook(trace: Any, run_ids: Container[str]) -> str:
-    """Save the runs that the trace has as a notebook in the kernel's folder, under a free name. Returns the name."""
+    """Save these runs as a notebook in the kernel's folder, under a new name. Returns the name."""
     names = (f"conversation{f'-{number}' if number > 1 else ''}.ipynb" for number in count(1))
     name = next(name for name in names if not Path(name).exists())
     trace.to_notebook([row["run_id"] for row in trace.rows("runs") if row["run_id"] in run_ids], name)
@@ -68,7 +68,7 @@ def _heading(name: str, what: str) -> str:
 
 
 def timeline_html(trace: Any, turns: Mapping[str, str]) -> str:
-    """The last steps of `trace.timeline()`: each model request and tool call is a row below its prompt."""
+    """The last steps of `trace.timeline()`: each model request and each tool call is a row below its prompt."""
     tables = trace.rows_with_children()
     spans = timeline.folded_spans(tables)
     if not spans:
@@ -76,8 +76,8 @@ def timeline_html(trace: Any, turns: Mapping[str, str]) -> str:
     steps = [list(step) for _, step in groupby(sorted(spans, key=attrgetter("lane")), attrgetter("lane"))]
     shown = steps[-MAX_STEPS:]
     found = [span for step in shown for span in step]
-    begin, end = min(span.start for span in found), max(span.end for span in found)
-    bars = partial(_bars_html, begin=begin, seconds=(end - begin) or 1.0)
+    start, end = min(span.start for span in found), max(span.end for span in found)
+    bars = partial(_bars_html, start=start, seconds=(end - start) or 1.0)
     runs = {run["run_id"]: run for run in tables["runs"]}
     rows = ""
     for run, group in groupby(shown, lambda step: step[0].run):
@@ -102,10 +102,10 @@ def _seconds(step: Iterable[timeline.Span]) -> float:
     return sum(span.seconds for span in step)
 
 
-def _bars_html(step: Iterable[timeline.Span], begin: float, seconds: float) -> str:
+def _bars_html(step: Iterable[timeline.Span], start: float, seconds: float) -> str:
     bars = ""
     for span in step:
-        left, width = (100 * length / seconds for length in (span.start - begin, span.end - span.start))
+        left, width = (100 * length / seconds for length in (span.start - start, span.end - span.start))
         title = f"{timeline.LEGEND[span.kind]}: {render.format_duration(span.seconds)}"
         bars += f'<b class="nbagent-span-{span.kind}" title="{title}" style="left:{left:.2f}%;width:{width:.2f}%"></b>'
     return f"<i>{bars}</i>"
@@ -119,9 +119,7 @@ def _row_html(kind: str, name: str, bars: str, seconds: float | None, turn: str 
 
 
 def setup_state(agent: Agent) -> State:
-    """The system prompt, and the tools: name, first line of the description, whether it is offered, whether it needs
-    approval.
-    """
+    """The system prompt, and each tool's name, description, whether it is offered, and whether it needs approval."""
     on = set(agent.offered_tools())
     tools = [{"name": name, "on": name in on, **about_tool(agent, name)} for name in _names(agent)]
     note = TOOLS_OF_TEAM if _is_team(agent) else NO_TOOLS
@@ -136,7 +134,7 @@ def tool_count(agent: Agent) -> str:
 
 
 def mode_state(agent: Agent) -> State | None:
-    """The mode of the agent's notebook tools, and what each mode means; None without such tools."""
+    """The mode of the agent's notebook tools, and what each mode means; None if it has none."""
     tools = notebook_tools_of(agent.function_registry)
     return None if tools is None else {"now": tools.mode, "all": dict(MODES)}
 
@@ -153,7 +151,7 @@ def _is_team(agent: Agent) -> bool:
 
 
 def _names(agent: Agent) -> tuple[str, ...]:
-    """The agent's tools, then the provider's own."""
+    """The names of the agent's tools, then of the provider's own."""
     own = agent.function_registry.names()
     try:
         others = [] if _is_team(agent) else agent.provider.provider_tools()

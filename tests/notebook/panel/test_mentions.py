@@ -108,7 +108,7 @@ def test_files_by_what_they_hold(folder, monkeypatch):
     notes = mentions.resolve('"my notes.md"')
     assert (notes.name, notes.about) == ("@my notes.md", "350,000 characters, shortened")
     assert len(notes.content) < 101_000
-    with pytest.raises(ConfigurationError, match=r"neither text .* nor a PNG"):
+    with pytest.raises(ConfigurationError, match=r"neither UTF-8 text nor a PNG"):
         mentions.resolve("model.bin")
     monkeypatch.setattr(attachments, "MAX_FILE_BYTES", 100_000)
     with pytest.raises(ConfigurationError, match="Load it into a variable"):

@@ -16,7 +16,7 @@ OURS = "nbagent"
 
 @dataclass(frozen=True, slots=True)
 class NotebookCell:
-    """A cell: its source, and its outputs of the last run.
+    """A cell: its source, and the outputs of its last run.
 
     `outputs` are output dicts of nbformat 4 (https://nbformat.readthedocs.io/en/latest/format_description.html), with
     texts as one string. Only code cells have outputs and an `execution_count`.
@@ -41,7 +41,7 @@ class NotebookCell:
 
     @property
     def error(self) -> dict[str, Any] | None:
-        """The output of its error, if it raised one."""
+        """The error output, if it has one."""
         return next((output for output in self.outputs if output["output_type"] == "error"), None)
 
     @property

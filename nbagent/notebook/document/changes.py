@@ -39,15 +39,15 @@ class Change:
     shown: Any = None
 
     def to_json(self) -> dict[str, Any]:
-        """As an entry of the journal, without None."""
+        """The entry in the journal, without fields that are None."""
         return {key: value for key, value in asdict(self).items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class CellDiff:
-    """A changed cell: its source before and after, None where the cell does not exist. Numbers count from 1.
+    """A changed cell: its source before and after, None where the cell does not exist.
 
-    `number` is the cell's current place; for a deleted one its earlier place, or 0.
+    `number` is the cell's current place, from 1. For a deleted cell it is the earlier place, or 0.
     """
 
     number: int
@@ -56,7 +56,7 @@ class CellDiff:
     after: str | None
 
     def __str__(self) -> str:
-        """The difference of the source, line by line."""
+        """The difference between the sources, line by line."""
         what = " added" if self.before is None else " deleted" if self.after is None else ""
         lines = map("".join, without_far_lines(diff_lines(self.before or "", self.after or "")))
         return "\n".join([f"@@ cell {self.number} ({self.cell_id}){what} @@", *lines])

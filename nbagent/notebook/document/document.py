@@ -1,7 +1,7 @@
-"""`NotebookDocument`: reads, changes, runs and undoes cells of a notebook in an open page or a file.
+"""`NotebookDocument`: reads, changes and runs cells of a notebook in an open page or a file, and undoes changes.
 
-A back end has six atomic primitives. `LiveNotebook` asks the page that shows the notebook; `FileNotebook` works on a
-file with its own kernel.
+A back end implements some atomic primitives: `LiveNotebook` through the page that shows the notebook, `FileNotebook` on
+a file with its own kernel.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from nbagent.notebook.document.reading import read_cell
 CELL_SECONDS = 60.0
 #: Characters of one cell's outputs that the journal keeps in the notebook's file.
 KEPT_CHARS = 100_000
-#: Replaces longer ones once the process that knew them has ended.
+#: Replaces longer outputs once the process that knew them has ended.
 TOO_LONG = {
     "output_type": "stream",
     "name": "stderr",
@@ -36,7 +36,7 @@ _NOTHING: dict[str, Any] = {"outputs": [], "execution_count": None}
 
 
 class CellChangedError(ToolError):
-    """A cell is not what the caller expects: somebody has changed it, is typing in it, or has deleted it."""
+    """A cell is not as the caller expects: somebody has changed it, is typing in it, or has deleted it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,8 @@ class Proposal:
 class NotebookDocument(ABC):
     """A notebook's cells, by their ids. Changes are marked with their run and can be undone.
 
-    A method that takes `expected` leaves the cell alone, and raises `CellChangedError`, unless its source is that text.
-    In a page, this also protects a cell in which the user is typing.
+    A method with `expected` changes the cell only if its source is that text, and else raises `CellChangedError`. In a
+    page, this also protects a cell in which the user is typing.
 
     >>> document = FileNotebook("report.ipynb")                                 # doctest: +SKIP
     >>> cell = await document.insert("orders.describe()")                       # doctest: +SKIP
@@ -67,11 +67,10 @@ class NotebookDocument(ABC):
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        #: By run and cell, a cell's outputs before the run changed it. The journal also has them, unless they are long.
+        #: A cell's outputs before a run changed it, by run and cell. The journal also has them, unless they are long.
         self._shown: dict[tuple[str, str], dict[str, Any]] = {}
 
-    # -- the back end's primitives
-    # -----------------------------------------------------------------------------------------
+    # -- the back end's primitives -------------------------------------------------------------------------------------
 
     @abstractmethod
     async def cells(self) -> list[NotebookCell]:
@@ -79,11 +78,11 @@ class NotebookDocument(ABC):
 
     @abstractmethod
     async def _insert(self, place: int, cell: NotebookCell) -> None:
-        """Put a cell with its outputs before the one at `place`, from 0."""
+        """Insert a cell with its outputs before the cell at `place`, from 0."""
 
     @abstractmethod
     async def _replace(self, cell: NotebookCell, expected: str) -> None:
-        """Give the cell of this id another source, metadata, outputs and count."""
+        """Replace the source, metadata, outputs and count of the cell with this id."""
 
     @abstractmethod
     async def _move(self, cell_id: str, place: int) -> None:
@@ -99,11 +98,11 @@ class NotebookDocument(ABC):
 
     @abstractmethod
     async def _note(self) -> dict[str, Any]:
-        """`metadata.nbagent` of the notebook; empty if there is none."""
+        """The notebook's `metadata.nbagent`; empty if there is none."""
 
     @abstractmethod
     async def _set_note(self, note: dict[str, Any]) -> None:
-        """Replace it; an empty one is removed."""
+        """Replace `metadata.nbagent`. An empty note is removed."""
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -113,12 +112,12 @@ class NotebookDocument(ABC):
         return cells[place]
 
     async def read(self, cell_id: str, outputs: bool = True) -> Content:
-        """A cell for a model: its source, and its outputs as text, tables and images, without secrets."""
+        """A cell as a model reads it: its source, and its outputs as text, tables and images, without secrets."""
         cells, place = await self._placed(cell_id)
         return read_cell(cells[place], place + 1, outputs=outputs)
 
     async def _placed(self, cell_id: str) -> tuple[list[NotebookCell], int]:
-        """All cells, and the place of the one with this id."""
+        """All cells, and the place of the cell with this id."""
         cells = await self.cells()
         for place, cell in enumerate(cells):
             if cell.id == cell_id:
@@ -129,7 +128,7 @@ class NotebookDocument(ABC):
 
     @asynccontextmanager
     async def _changing(self) -> AsyncIterator[None]:
-        """One change at a time, because the journal is read, extended and written. Works on any event loop."""
+        """Allow one change at a time: the journal is read, extended and written. Works on any event loop."""
         while not self._lock.acquire(blocking=False):  # noqa: ASYNC110  an asyncio.Lock belongs to one loop
             await asyncio.sleep(0.02)
         try:
@@ -138,7 +137,7 @@ class NotebookDocument(ABC):
             self._lock.release()
 
     async def insert(self, source: str, kind: Kind = "code", below: str | None = None) -> NotebookCell:
-        """Add a cell below the one with the id `below`, by default at the end, with "" as the first. Returns it."""
+        """Add a cell below the cell `below`, by default at the end, with "" at the top. Returns it."""
         async with self._changing():
             run_id = _run_id()
             place = _place_below([each.id for each in await self.cells()], below)
@@ -148,7 +147,7 @@ class NotebookDocument(ABC):
             return cell
 
     async def edit(self, cell_id: str, source: str, expected: str | None = None) -> NotebookCell:
-        """Give a cell another source, and remove the old outputs. Returns it."""
+        """Replace a cell's source, and remove its outputs. Returns the cell."""
         async with self._changing():
             run_id, before = _run_id(), await self.cell(cell_id)
             shown = self._shown_before(run_id, before)
@@ -158,7 +157,7 @@ class NotebookDocument(ABC):
             return cell
 
     async def move(self, cell_id: str, below: str | None = None) -> None:
-        """Move a cell below the one with the id `below`, by default to the end, with "" to the first place."""
+        """Move a cell below the cell `below`, by default to the end, with "" to the top."""
         async with self._changing():
             cells, place = await self._placed(cell_id)
             if below == cell_id:
@@ -176,9 +175,9 @@ class NotebookDocument(ABC):
             await self._keep(Change(_run_id(), cell_id, "delete", cell.to_nbformat(), below=above), None)
 
     async def run(self, cell_id: str, seconds: float = CELL_SECONDS) -> NotebookCell:
-        """Run a code cell and wait for its end. Returns it with its outputs; code that raises has its error there.
+        """Run a code cell and wait until it ends. Returns it with its outputs, which include its error if it raises.
 
-        After `seconds` it is stopped. A cell that is not code is returned unchanged.
+        It is stopped after `seconds`. A cell that is not code is returned unchanged.
         """
         cell = await self.cell(cell_id)
         if cell.kind != "code":
@@ -192,7 +191,7 @@ class NotebookDocument(ABC):
             return after
 
     def _shown_before(self, run_id: str, cell: NotebookCell) -> dict[str, Any] | None:
-        """Keep a cell's outputs before a run first changes it. Returns the journal's part, if any."""
+        """Keep a cell's outputs before a run first changes it. Returns the part that the journal keeps."""
         if (run_id, cell.id) in self._shown or cell.run_id == run_id:
             return None
         shown = {"outputs": cell.outputs, "execution_count": cell.execution_count}
@@ -202,7 +201,7 @@ class NotebookDocument(ABC):
         return shown if cell.outputs else None
 
     def show_proposal(self, proposal: Proposal, answer: Callable[[bool | str], None]) -> Callable[[], None]:
-        """Show a change in its place while a person is asked about it, if the back end can. Returns a function that
+        """Show a change in its place until it is approved or denied, if the back end can. Returns a function that
         removes it.
         """
         return lambda: None
@@ -214,7 +213,7 @@ class NotebookDocument(ABC):
         return [Change(**entry) for entry in (await self._note()).get("changes", ())]
 
     async def diff(self, run_id: str | None = None) -> list[CellDiff]:
-        """What a run did to each cell in all, in the order of its changes; by default the last run."""
+        """The overall change of each cell by a run, by default the last one, in the order of the changes."""
         _, changes = _of_run(await self.changes(), run_id)
         now = {cell.id: (number, cell.source) for number, cell in enumerate(await self.cells(), 1)}
         before: dict[str, str | None] = {}
@@ -229,9 +228,9 @@ class NotebookDocument(ABC):
         return [CellDiff(number, cell_id, was, is_) for number, is_, cell_id, was in found if was != is_]
 
     async def undo(self, run_id: str | None = None) -> list[str]:
-        """Undo a run's changes, by default the last one's.
+        """Undo a run's changes, by default the last run's.
 
-        A cell that somebody has changed since is skipped and stays in the journal. Returns the ids of those cells.
+        A cell that somebody has changed since is skipped, and stays in the journal. Returns the ids of skipped cells.
         """
         async with self._changing():
             kept: dict[str, None] = {}
@@ -247,7 +246,7 @@ class NotebookDocument(ABC):
             return [*reversed(kept)]
 
     async def accept(self, run_id: str | None = None) -> None:
-        """Accept a run's changes, by default the last one's: its marks and its part of the journal are removed."""
+        """Accept a run's changes, by default the last run's: its marks and its part of the journal are removed."""
         async with self._changing():
             journal = await self.changes()
             await self._forget(journal, _of_run(journal, run_id)[0], {})
@@ -265,7 +264,7 @@ class NotebookDocument(ABC):
         await self._set_note({"changes": [each for each in entries if each["run_id"] in runs]})
 
     async def _forget(self, journal: list[Change], run_id: str | None, kept: dict[str, None]) -> None:
-        """Remove the changes of a run from the journal, and the marks of their cells, but for cells that are kept."""
+        """Remove a run's changes from the journal, and its marks from the cells, except for cells in `kept`."""
         rest = [each for each in journal if each.run_id != run_id or each.cell_id in kept]
         marks = {each.cell_id: each.run_id for each in rest}
         for cell in await self.cells():
@@ -277,17 +276,17 @@ class NotebookDocument(ABC):
                 del self._shown[run, cell_id]
 
     async def _undo_one(self, change: Change, shown: dict[str, dict[str, Any]], runs: set[str]) -> bool:
-        """Whether a change could be taken back.
+        """Undo one change. Returns whether that was possible.
 
-        `shown` has what cells showed before the run, by their ids; `runs` are those in the journal.
+        `shown` has the cells' outputs before the run, by cell id. `runs` are the runs in the journal.
         """
         cells = await self.cells()
         cell = next((each for each in cells if each.id == change.cell_id), None)
         others = [each.id for each in cells if each.id != change.cell_id]
-        stood = others.index(change.below) + 1 if change.below in others else len(others) if change.below else 0
+        place = others.index(change.below) + 1 if change.below in others else len(others) if change.below else 0
         if change.kind == "delete" and cell is None:
             deleted = NotebookCell.from_nbformat(change.before)  # another run may have been accepted since
-            await self._insert(stood, deleted if deleted.run_id in runs else deleted.marked(None))
+            await self._insert(place, deleted if deleted.run_id in runs else deleted.marked(None))
             return True
         if cell is None or digest(cell.source) != change.after:
             return False
@@ -295,7 +294,7 @@ class NotebookDocument(ABC):
             if change.kind == "add":
                 await self._delete(cell.id, cell.source)
             elif change.kind == "move":
-                await self._move(cell.id, stood)
+                await self._move(cell.id, place)
             else:
                 source = change.before if change.kind == "edit" else cell.source
                 await self._replace(replace(cell, source=source, **shown.get(cell.id, _NOTHING)), cell.source)
@@ -305,7 +304,7 @@ class NotebookDocument(ABC):
 
 
 def _run_id() -> str:
-    """The agent's run that this code belongs to; "" for a program."""
+    """The agent's run that this code belongs to; "" if there is none."""
     return current.get().call.run_id or ""
 
 
@@ -330,4 +329,4 @@ def _place_below(ids: list[str], below: str | None) -> int:
 
 
 def _no_cell(cell_id: str) -> CellChangedError:
-    return CellChangedError(f"there is no cell {cell_id!r}: it was deleted, or its id is another one. List the cells.")
+    return CellChangedError(f"there is no cell {cell_id!r}: it was deleted, or the id is wrong. List the cells.")

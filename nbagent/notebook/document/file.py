@@ -22,13 +22,13 @@ NEW = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "py
 
 
 class FileNotebook(NotebookDocument):
-    """A notebook file of nbformat 3 or 4. Each change is saved immediately; the first one creates a missing file.
+    """A notebook file of nbformat 3 or 4. Each change is saved immediately. The first one creates a missing file.
 
     Unchanged parts stay byte for byte, as do the file's indentation, line ends and key order. Only cell ids, which
-    nbformat 4.5 requires, are added to older files. If somebody else saves the file meanwhile, that version is used.
+    nbformat 4.5 requires, are added to older files. If another program saves the file, that version is used.
 
-    Cells run in the notebook's own kernel, which starts at the first run, in the file's folder, and ends with the
-    block. `kernel` is the name of an installed one; by default the notebook's.
+    Cells run in the notebook's own kernel, which starts with the first run, in the file's folder, and ends with the
+    block. `kernel` is the name of an installed kernel, by default the notebook's.
 
     >>> async with FileNotebook("report.ipynb") as document:                        # doctest: +SKIP
     ...     cell = await document.insert("1 + 1")
@@ -41,7 +41,7 @@ class FileNotebook(NotebookDocument):
         super().__init__()
         self.path = Path(path)
         if not self.path.parent.is_dir():
-            raise ConfigurationError(f"there is no folder {str(self.path.parent)!r}: make it first.")
+            raise ConfigurationError(f"there is no folder {str(self.path.parent)!r}: create it first.")
         #: The file's time and size when last read or written, to detect changes.
         self._seen: tuple[int, int] | None = None
         self._waits = self._is_unsaved = False
@@ -75,7 +75,7 @@ class FileNotebook(NotebookDocument):
         """Restart the kernel and run the code cells from top to bottom. This does not count as an agent's change.
 
         Cells after a failed one still run, unless the kernel died. `on_cell` is called before each code cell with its
-        place among them, from 1, and their number. Returns all cells.
+        place among the code cells, from 1, and their number. Returns all cells.
         """
         await self.kernel.stop()
         self._data["metadata"].get("widgets", {}).pop(WIDGET_STATES, None)
@@ -106,9 +106,9 @@ class FileNotebook(NotebookDocument):
         self._put(place, cell)
 
     async def _move(self, cell_id: str, place: int) -> None:
-        stood = self._place(cell_id)
-        self._cells.insert(place, self._cells.pop(stood))
-        self._data["cells"].insert(place, self._data["cells"].pop(stood))
+        before = self._place(cell_id)
+        self._cells.insert(place, self._cells.pop(before))
+        self._data["cells"].insert(place, self._data["cells"].pop(before))
         self._save()
 
     async def _delete(self, cell_id: str, expected: str) -> None:
@@ -157,7 +157,7 @@ class FileNotebook(NotebookDocument):
 
     @asynccontextmanager
     async def _changing(self) -> AsyncIterator[None]:
-        """A change is written once, together with its part of the journal."""
+        """See `NotebookDocument`. A change is written once, together with its part of the journal."""
         async with super()._changing():
             self._waits = True
             try:
@@ -168,7 +168,7 @@ class FileNotebook(NotebookDocument):
                     self._save()
 
     def _load(self) -> None:
-        """Read the file, if it has changed since it was last read or written."""
+        """Read the file if it has changed since it was last read or written."""
         try:
             about = os.stat(self.path)
             if self._seen == (about.st_mtime_ns, about.st_size):
@@ -177,7 +177,7 @@ class FileNotebook(NotebookDocument):
         except FileNotFoundError:
             if self._seen is None:
                 return
-            raise ConfigurationError(f"{str(self.path)!r} is gone: somebody deleted or moved it.") from None
+            raise ConfigurationError(f"{str(self.path)!r} no longer exists: it was deleted or moved.") from None
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigurationError(f"{str(self.path)!r} can't be read: {error}.") from None
         self._newline = "\r\n" if "\r\n" in text else "\n"
@@ -198,7 +198,7 @@ class FileNotebook(NotebookDocument):
         self._is_unsaved = self._waits
         if self._waits:
             return
-        # what `_float` kept is a text between marks that no other text has, and then loses these and its quotes
+        # a number that `_float` kept is written as text between unique marks, which are then removed with its quotes
         text = json.dumps(self._data, default=lambda number: f"\0{number.decode()}\0", **self._style)
         if "\\u0000" in text:
             text = re.sub(r'"\\u0000([^"]+)\\u0000"', r"\1", text)
@@ -208,7 +208,7 @@ class FileNotebook(NotebookDocument):
 
 
 def _read(text: str, path: Path) -> tuple[dict[str, Any], list[NotebookCell]]:
-    """A notebook's JSON in nbformat 4.5, and its cells with texts as one string each."""
+    """A notebook's JSON in nbformat 4.5, and its cells, each text as one string."""
     import nbformat
     from nbformat.v4.rwbase import rejoin_lines
 
@@ -244,13 +244,13 @@ def _merged(before: Any, unchanged: Any, after: Any) -> Any:
 
 
 def _float(text: str) -> float | bytes:
-    """A number; one that Python would write differently, such as 1e5, as the file's bytes."""
+    """A number, or the file's bytes if Python would write it differently, such as 1e5."""
     number = float(text)
     return number if repr(number) == text else text.encode()
 
 
 def _plain(value: Any) -> Any:
-    """A copy of JSON data with numbers for the texts of `_float`."""
+    """A copy of JSON data, with numbers instead of the bytes from `_float`."""
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -259,7 +259,7 @@ def _plain(value: Any) -> Any:
 
 
 def _written(cell: NotebookCell) -> dict[str, Any]:
-    """A cell as nbformat writes it: keys in order, texts as lists of lines."""
+    """A cell as nbformat writes it: with sorted keys, and texts as lists of lines."""
     import nbformat
     from nbformat.v4.rwbase import split_lines
 

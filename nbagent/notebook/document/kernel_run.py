@@ -1,8 +1,8 @@
 """Runs code as a cell of this kernel, and gives its outputs to the caller instead of the running cell.
 
-The kernel runs the code as IPython runs a cell: with history, `Out`, magics, top-level `await` and plots. Its outputs
-belong to a separate request, which no page has sent, so no page shows them. The kernel receives them like every page,
-on its IOPub channel (https://jupyter-client.readthedocs.io/en/stable/messaging.html).
+IPython runs the code like any cell: with history, `Out`, magics, top-level `await` and plots. Its outputs belong to a
+separate request, which no page has sent, so no page shows them. The kernel itself receives them on its IOPub channel,
+as pages do (https://jupyter-client.readthedocs.io/en/stable/messaging.html).
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
     from jupyter_client.blocking.client import BlockingKernelClient
     from jupyter_client.connect import KernelConnectionInfo
 
-#: Characters kept of what a cell prints to one stream at a time.
+#: Characters that are kept of consecutive text on one stream.
 STREAM_CHARS = 1_000_000
 #: Our message on IOPub after all outputs of a request. Pages ignore unknown types.
 _END = "nbagent_end"
-#: Seconds between two test messages while the subscription begins.
+#: Seconds between two test messages until the subscription works.
 _AGAIN_S = 0.05
 
 Output = dict[str, Any]
 
 
 class KernelRunner:
-    """Runs cells of one shell, one after the other.
+    """Runs cells of one shell, one at a time.
 
     >>> outputs, _ = await KernelRunner(get_ipython()).run("1 + 1", "a1", seconds=60)   # doctest: +SKIP
     >>> outputs[0]["data"]["text/plain"]                                                # doctest: +SKIP
@@ -50,7 +50,7 @@ class KernelRunner:
     def __init__(self, shell: Any) -> None:
         self._shell = shell
         self._listener: _Listener | None = None
-        #: Only the kernel's loop takes it.
+        #: Acquired only on the kernel's loop.
         self._running = asyncio.Lock()
 
     async def run(
@@ -61,11 +61,11 @@ class KernelRunner:
         on_outputs: Callable[[list[Output]], None] | None = None,
         session: str = "",
     ) -> tuple[list[Output], int | None]:
-        """Run code on the main thread as the cell `cell_id`, and wait for its end. Returns its outputs and its number.
+        """Run code on the main thread as the cell `cell_id`, and wait until it ends. Returns its outputs and number.
 
-        `on_outputs` gets all outputs so far, at most 15 times a second, and at the end. The code is stopped after
-        `seconds`, and if this call is cancelled. Stop in the notebook ends it and cancels the caller. A kernel that is
-        busy with another cell runs the code once that cell awaits something or ends.
+        `on_outputs` is called with all outputs so far, at most 15 times a second, and at the end. The code is stopped
+        after `seconds`, and if this call is cancelled. Stop in the notebook ends it and cancels the caller. If the
+        kernel is busy with another cell, the code runs once that cell awaits something or ends.
         """
         loop = asyncio.get_running_loop()
         if self._listener is None:
@@ -128,7 +128,7 @@ class _CellRun:
             task.result()
 
     def stop(self) -> None:
-        """End it from any thread, as Ctrl-C does."""
+        """Interrupt it from any thread, as Ctrl-C does."""
         if hasattr(signal, "pthread_kill"):
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
         else:
@@ -139,7 +139,7 @@ class _CellRun:
         before, ident, asks = kernel.get_parent(), kernel._parent_ident["shell"], kernel._allow_stdin
         kernel.set_parent(ident, self._request)
         kernel._allow_stdin = False  # no page would show the prompt of `input()`
-        # while a cell runs, older versions of IPython still have its number for the next one
+        # while a cell runs, older versions of IPython would give its number to the next one
         shell.execution_count = max(shell.execution_count, len(shell.history_manager.input_hist_raw))
         try:
             with self._stoppable():
@@ -147,7 +147,7 @@ class _CellRun:
             shell.events.trigger("post_execute")
             shell.events.trigger("post_run_cell", result)
             self.execution_count = result.execution_count
-        except (KeyboardInterrupt, CellTimeoutError):  # outside the code itself
+        except (KeyboardInterrupt, CellTimeoutError):  # not in the code itself
             pass
         finally:
             sys.stdout.flush()
@@ -167,7 +167,7 @@ class _CellRun:
 
     @contextmanager
     def _stoppable(self) -> Iterator[None]:
-        """Stop and the time limit raise in the code; if the code awaits, they cancel it."""
+        """In this block, Stop and the time limit raise in the code, or cancel it if it awaits."""
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
 
@@ -193,7 +193,7 @@ class _CellRun:
 
 
 class Outputs:
-    """The outputs of one cell, from the messages that made them. Takes them in one thread, is read in any."""
+    """The outputs of one cell, from IOPub messages. They are added in one thread, and can be read in any."""
 
     def __init__(self) -> None:
         self._outputs: list[Output] = []
@@ -202,7 +202,7 @@ class Outputs:
         self._lock = threading.Lock()
 
     def add(self, message: dict[str, Any]) -> None:
-        """Take one message of IOPub; messages without outputs change nothing."""
+        """Add one IOPub message. Messages without outputs change nothing."""
         content, kind = message["content"], message["msg_type"]
         with self._lock:
             if kind == "clear_output":
@@ -231,7 +231,7 @@ class Outputs:
                 self._displays.setdefault(display_id, []).append(output)
 
     def end_with(self, error: BaseException) -> None:
-        """Show this error instead of the one raised in the code."""
+        """Replace the error that the code raised with this one."""
         name, text = type(error).__name__, str(error)
         with self._lock:
             if self._outputs and self._outputs[-1]["output_type"] == "error":
@@ -251,7 +251,7 @@ class Outputs:
 
 
 class _Listener:
-    """Receives this kernel's published messages. Ready when the kernel receives its own."""
+    """Receives the messages that this kernel publishes. Once created, it misses none."""
 
     def __init__(self, kernel: Any) -> None:
         from ipykernel.connect import get_connection_info
@@ -270,7 +270,7 @@ class _Listener:
 
     @contextmanager
     def hearing(self, msg_id: str, hear: Callable[[dict[str, Any]], None]) -> Iterator[None]:
-        """In this block, `hear` gets the messages that belong to a request, in a thread."""
+        """In this block, `hear` is called in a thread with the messages that belong to a request."""
         self._hearers[msg_id] = hear
         try:
             yield

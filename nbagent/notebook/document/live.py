@@ -1,7 +1,8 @@
-"""The open notebook in a page of JupyterLab or Notebook 7, as a document for its own kernel.
+"""A notebook that is open in JupyterLab or Notebook 7, as a document for its own kernel.
 
-A script that the kernel starts in the page (`live.js`) changes the shared notebook, so that its undo, other views and
-other people in it (`jupyter-collaboration`) see the changes. It needs no extension of the server or of JupyterLab.
+A script that the kernel starts in the page (`live.js`) changes the shared notebook model. So the changes are part of
+the notebook's undo history, and other views and collaborators (`jupyter-collaboration`) see them. No extension of the
+server or of JupyterLab is needed.
 """
 
 from __future__ import annotations
@@ -32,25 +33,25 @@ from nbagent.notebook.document.kernel_run import KernelRunner
 
 T = TypeVar("T")
 
-#: Seconds that a page gets to answer, or to return while it reloads.
+#: Seconds that a page has to respond, or to return while it reloads.
 ANSWER_S = 10.0
-#: Bytes a second of outputs while a cell runs. Jupyter's server drops messages above a mean of 1,000,000.
+#: Bytes of outputs per second while a cell runs. Jupyter's server drops messages above a mean of 1,000,000.
 OUTPUT_BYTES_S = 300_000
 
 _BLOCKED = (
     "the page can't be reached while this call blocks the kernel's main thread. Use a %%agent cell without %%time, "
-    "or with `await agent.chat(...)` in place of `chat_sync`."
+    "or with `await agent.chat(...)` instead of `chat_sync`."
 )
 
 
 class PageError(ToolError):
-    """No page shows the notebook, or it did not answer."""
+    """No page shows the notebook, or the page did not respond."""
 
 
 class LiveNotebook(NotebookDocument):
-    """An open notebook in a page; `live_notebook()` returns it. The page may reload meanwhile.
+    """A notebook that is open in a page, as `live_notebook()` returns it. The page may be reloaded at any time.
 
-    Every method raises `PageError` if no page with the notebook answers within `ANSWER_S` seconds, and immediately if
+    Every method raises `PageError` if no page with the notebook responds within `ANSWER_S` seconds, and immediately if
     the caller blocks the kernel's main thread.
     """
 
@@ -62,18 +63,18 @@ class LiveNotebook(NotebookDocument):
         #: The newest page's connection to the kernel.
         self.session = ""
         self._host = pages
-        #: The cells as they were read last, and the page's name for that state.
+        #: The page's name for the state that was last read, and the cells in that state.
         self._known: tuple[list[Any], list[NotebookCell]] = [], []
 
     async def cells(self) -> list[NotebookCell]:
         """All cells, from top to bottom."""
         since, cells = self._known
-        told = await self._ask("cells", since=since)
-        by_id = {cell.id: cell for cell in [*cells, *map(NotebookCell.from_nbformat, told["cells"])]}
-        start, end = told["same"]
+        changed = await self._ask("cells", since=since)
+        by_id = {cell.id: cell for cell in [*cells, *map(NotebookCell.from_nbformat, changed["cells"])]}
+        start, end = changed["same"]
         ids = [cell.id for cell in cells]
-        ids[start : len(ids) - end] = told["ids"]
-        self._known = told["now"], [by_id[cell_id] for cell_id in ids]
+        ids[start : len(ids) - end] = changed["ids"]
+        self._known = changed["now"], [by_id[cell_id] for cell_id in ids]
         return list(self._known[1])
 
     async def _insert(self, place: int, cell: NotebookCell) -> None:
@@ -81,7 +82,7 @@ class LiveNotebook(NotebookDocument):
 
     async def _replace(self, cell: NotebookCell, expected: str) -> None:
         data = cell.to_nbformat()
-        if any(before.outputs is cell.outputs for before in self._known[1]):  # which may be megabytes
+        if any(before.outputs is cell.outputs for before in self._known[1]):  # they may be megabytes
             data.pop("outputs", None)
         await self._ask("replace", expected=expected, cell=data)
 
@@ -95,11 +96,11 @@ class LiveNotebook(NotebookDocument):
         await self._ask("start", id=cell.id, expected=cell.source)
         shown = _Shown(lambda start, outputs: self._tell("show", id=cell.id, start=start, outputs=outputs))
         try:
-            # there, because the main thread may run code that does not await
+            # on the background loop, because the main thread may run code that does not await
             outputs, number = await _on_background_loop(
                 self._host.runner.run(cell.source, cell.id, seconds, shown.show, self.session)
             )
-        except BaseException:  # its outputs before the stop are kept
+        except BaseException:  # keep the outputs so far
             self._tell("end", id=cell.id, outputs=shown.outputs, count=None)
             raise
         await self._ask("end", id=cell.id, outputs=outputs, count=number)
@@ -122,13 +123,13 @@ class LiveNotebook(NotebookDocument):
         return await self._host.ask(self, {"op": op, **fields})
 
     def _tell(self, op: str, **fields: Any) -> None:
-        """Ask for something without waiting for an answer."""
+        """Send a request without waiting for a response."""
         if self.pages:
             self._host.send({"page": self.pages[-1], "op": op, **fields})
 
 
 class _Shown:
-    """Sends a running cell's outputs, only those that changed, and no more bytes than the server lets through."""
+    """Sends a running cell's outputs: only changed ones, and no more bytes than the server lets through."""
 
     def __init__(self, send: Callable[[int, list[dict[str, Any]]], None]) -> None:
         self._send = send
@@ -137,7 +138,7 @@ class _Shown:
         self._free_at = 0.0
 
     def show(self, outputs: list[dict[str, Any]]) -> None:
-        """Show these, all outputs of the cell so far."""
+        """Show these outputs: all of the cell so far."""
         self.outputs = list(outputs)
         if monotonic() < self._free_at:
             return
@@ -150,13 +151,18 @@ class _Shown:
 
 
 class NotebookPages(anywidget.AnyWidget):
-    """Runs `live.js` in each page that shows a notebook of this kernel; it is never displayed. See `notebook_pages`.
+    """Runs `live.js` in each page that shows a notebook of this kernel. It is never displayed. See `notebook_pages`.
 
-    A page says `{"page": id, "hello": path, "session": id of its connection}`, `{"page": id, "bye": True}`, and
-    `{"page": id, "answer": number, "part": text, "more": True}`: parts of a JSON text, since the server closes the
-    connection over messages of 10 MB. It gets `{"page": id, "ask": number, "op": name, …}`. A person's click is
-    `{"page": id, "do": "diff", "run": run_id}` (`undo`, `accept`), and gets `{"page": id, "did": name, …}`. An answer
-    to a proposed change is `{"page": id, "decide": number, "chosen": true}` (false, or an edited text).
+    A page sends:
+
+    - `{"page": id, "hello": path, "session": connection_id}`, and `{"page": id, "bye": True}`
+    - `{"page": id, "answer": number, "part": text, "more": True}`: a response to a request. Long JSON text is sent in
+      parts, because the server closes the connection at messages of 10 MB
+    - `{"page": id, "do": "diff", "run": run_id}` (or `undo`, `accept`) for a click
+    - `{"page": id, "decide": number, "chosen": true}` (or false, or the edited text) for a proposed change
+
+    It receives requests, `{"page": id, "ask": number, "op": name, …}`, and the results of clicks,
+    `{"page": id, "did": name, …}`.
     """
 
     _esm = Path(__file__).with_name("live.js")
@@ -177,7 +183,7 @@ class NotebookPages(anywidget.AnyWidget):
         self.on_msg(lambda _, message, buffers: self._on_message(message))
 
     def find(self, session: str, is_cell: bool) -> LiveNotebook | None:
-        """The notebook of this connection. Code outside cells gets the only open one."""
+        """The notebook of this connection. For code outside cells, the only open notebook."""
         shown = [notebook for notebook in self.notebooks.values() if notebook.pages]
         only = shown[0] if len(shown) == 1 and not is_cell else None
         return self._by_session.get(session) or only
@@ -185,7 +191,7 @@ class NotebookPages(anywidget.AnyWidget):
     # -- asking -------------------------------------------------------------------------------------------------------
 
     async def ask(self, notebook: LiveNotebook, request: dict[str, Any]) -> Any:
-        """Ask the notebook's newest page. If it reloads meanwhile, the new one gets the same request."""
+        """Send a request to the notebook's newest page. If it is reloaded, the new page gets the same request."""
         if current.get().main_waits:
             raise PageError(_BLOCKED)
         number, answer = next(self._numbers), Future[Any]()
@@ -195,10 +201,10 @@ class NotebookPages(anywidget.AnyWidget):
             self._send_to(notebook, number)
             await asyncio.wait({waiting}, timeout=ANSWER_S)
             if not waiting.done():
-                await call_on_main(lambda: None)  # a cell that blocks the kernel delays the answers
+                await call_on_main(lambda: None)  # a cell that blocks the kernel delays responses
                 await asyncio.wait({waiting}, timeout=1.0)
             if not waiting.done():
-                notebook.pages[:] = [*notebook.pages[-1:], *notebook.pages[:-1]]  # another one is asked next
+                notebook.pages[:] = [*notebook.pages[-1:], *notebook.pages[:-1]]  # next time, another page is asked
                 raise PageError(
                     f"the page with {notebook.path} did not answer for {ANSWER_S:.0f} s: it is closed, or it has lost "
                     "its connection. The last request may not have been carried out: read the notebook again."
@@ -229,8 +235,7 @@ class NotebookPages(anywidget.AnyWidget):
 
         return withdraw
 
-    # -- messages of the pages, on the main thread
-    # -----------------------------------------------------------------------
+    # -- the pages' messages, on the main thread ----------------------------------------------------------------------
 
     def _on_message(self, message: dict[str, Any]) -> None:
         page = message["page"]
@@ -258,7 +263,7 @@ class NotebookPages(anywidget.AnyWidget):
         for other_path, other in list(self.notebooks.items()):
             if page in other.pages:
                 other.pages.remove(page)
-                if not other.pages and path not in self.notebooks:  # it has another name now
+                if not other.pages and path not in self.notebooks:  # it was renamed
                     notebook, notebook.path = self.notebooks.pop(other_path), path
         self.notebooks[path] = self._by_session[session] = notebook
         notebook.session = session
@@ -288,7 +293,7 @@ class NotebookPages(anywidget.AnyWidget):
                 answer.set_result(said["value"])
 
     async def _click(self, notebook: LiveNotebook, page: str, action: str, run_id: str) -> None:
-        """A user's click in the bar."""
+        """Handle a user's click in the bar."""
         done: dict[str, Any] = {}
         try:
             if action == "diff":
@@ -312,10 +317,10 @@ def notebook_pages() -> NotebookPages:
 
 
 async def live_notebook() -> LiveNotebook:
-    """The open notebook of the current code: its page ran the cell or sent the click.
+    """The open notebook that the current code belongs to: its page ran the cell or sent the click.
 
-    Code that no page started gets the only open notebook of this kernel. Raises `PageError` if there is none, or more
-    than one.
+    For code that no page started, it is the only open notebook of this kernel. Raises `PageError` if there is none, or
+    more than one.
     """
     shell = running_shell()
     request = request_of(shell)

@@ -1,4 +1,4 @@
-"""What an agent may do in a notebook without approval: the modes known from editors."""
+"""The modes of an agent in a notebook, as in code editors: what it may do without approval."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _PROGRAMS = {
 
 
 def runs_shell(source: str) -> bool:
-    """Whether a cell starts a program by a magic, a `!` or an alias, as IPython itself reads the cell.
+    """Whether a cell starts a program by a magic, a `!` or an alias, according to IPython's own parser.
 
-    In doubt, True. Programs started by Python code are not detected.
+    True if in doubt. Programs started by Python code are not detected.
 
     >>> runs_shell("files = !ls"), runs_shell("print('!ls')")
     (True, False)
@@ -45,7 +45,7 @@ def runs_shell(source: str) -> bool:
 
 
 def _starts_program(code: str, programs: set[str], *, in_doubt: bool) -> bool:
-    """Whether transformed code does. `in_doubt` is the result if it is not Python."""
+    """Whether code that IPython has transformed starts a program. `in_doubt` is the result if it is not Python."""
     try:
         tree = ast.parse(code)
     except (SyntaxError, ValueError):

@@ -11,18 +11,18 @@ from typing import Any
 from nbagent.core.tool_output import as_on_terminal
 from nbagent.errors import ConfigurationError
 
-#: Characters of all outputs of one cell; a cell with more is stopped, because no page could open the notebook.
+#: Characters of all outputs of one cell. A cell with more is stopped, because no page could open the notebook.
 MOST_CHARS = 10_000_000
-#: Under this type a notebook's metadata has the state of its widgets.
+#: The key of the widgets' state in a notebook's metadata.
 WIDGET_STATES = "application/vnd.jupyter.widget-state+json"
-#: Seconds that a cell gets to end after its interrupt, before its kernel is killed.
+#: Seconds that an interrupted cell has to end before its kernel is killed.
 GRACE_SECONDS = 5.0
 
 
 class OwnKernel:
-    """It starts with the first cell, in `folder`. `stop` ends it; the next cell starts another one.
+    """A kernel that starts with its first cell, in `folder`. After `stop`, the next cell starts a new one.
 
-    `name` is an installed kernel's: `jupyter kernelspec list` shows them.
+    `name` is the name of an installed kernel: `jupyter kernelspec list` shows them.
     """
 
     def __init__(self, folder: Path, name: str = "python3") -> None:
@@ -33,9 +33,10 @@ class OwnKernel:
         self._stopped = ""
 
     async def run(self, source: str, seconds: float) -> tuple[list[dict[str, Any]], int | None]:
-        """Run code. Returns its outputs (nbformat dicts, an error last) and its count.
+        """Run code. Returns its outputs (nbformat dicts, with an error last) and its execution count.
 
-        After `seconds`, or `MOST_CHARS`, it is interrupted. If the kernel dies, the outputs include that error.
+        The code is interrupted after `seconds`, or after `MOST_CHARS` of output. If the kernel dies, the last output
+        says so.
         """
         from nbclient.exceptions import DeadKernelError
         from nbformat.v4 import new_code_cell
@@ -68,7 +69,7 @@ class OwnKernel:
 
     @property
     def is_running(self) -> bool:
-        """Whether it has started and neither stopped nor died."""
+        """Whether it has started, and has neither stopped nor died."""
         return self._client is not None
 
     async def stop(self) -> None:
@@ -78,13 +79,13 @@ class OwnKernel:
             await client._async_cleanup_kernel()
 
     def widgets(self) -> dict[str, Any]:
-        """The state of all widgets so far, by their ids, in the form of a notebook's `metadata.widgets`."""
+        """The state of all widgets so far, by id, as in a notebook's `metadata.widgets`."""
         self._client.set_widgets_metadata()
         saved: dict[str, Any] = self._client.nb.metadata.get("widgets", {}).get(WIDGET_STATES, {})
         return dict(saved.get("state", {}))
 
     async def start(self) -> None:
-        """Start it, if it is not running. Raises ConfigurationError if there is no such kernel, or it fails."""
+        """Start the kernel unless it is running. Raises ConfigurationError if it is not installed or does not start."""
         if self._client is not None:
             return
         from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel
@@ -124,14 +125,14 @@ class OwnKernel:
             resources={"metadata": {"path": str(self.folder)}},
         )
         client.create_kernel_manager()
-        with TemporaryFile("w+", errors="replace") as log:  # the process's own prints don't matter, if it starts
+        with TemporaryFile("w+", errors="replace") as log:  # what the process prints only matters if it fails to start
             try:
                 await client.async_start_new_kernel(stdout=log, stderr=log)
                 await client.async_start_new_kernel_client()
             except NoSuchKernel:
                 known = ", ".join(sorted(KernelSpecManager().find_kernel_specs())) or "none"
                 fix = "Install it, or name another one: kernel=… (--kernel in a shell)."
-                text = f"no kernel {self.name!r} is installed here. There are: {known}. {fix}"
+                text = f"no kernel {self.name!r} is installed here. Installed kernels: {known}. {fix}"
                 raise ConfigurationError(text) from None
             except (RuntimeError, OSError) as error:
                 log.seek(0)
@@ -152,7 +153,7 @@ class OwnKernel:
 
 
 def _show_error(cell: Any, cell_index: int, execute_reply: Any) -> None:
-    """Turn an error into an output if the kernel did not: IPython only prints that there is no such magic."""
+    """Turn an error into an output if the kernel did not, as for an unknown magic, about which IPython only prints."""
     from nbformat.v4 import new_output
 
     raised = {key: execute_reply["content"].get(key, []) for key in ("ename", "evalue", "traceback")}
@@ -161,14 +162,14 @@ def _show_error(cell: Any, cell_index: int, execute_reply: Any) -> None:
 
 
 def _size(content: Any) -> int:
-    """Characters of a message's output."""
+    """The number of characters in a message's output."""
     if isinstance(content, dict):
         return sum(map(_size, content.values()))
     return len(content) if isinstance(content, str) else 0
 
 
 def _with_error(outputs: list[dict[str, Any]], name: str, text: str) -> list[dict[str, Any]]:
-    """The outputs with this error at the end; it explains the stopped code's own error, if there is one."""
+    """The outputs with this error at the end. Its traceback includes the stopped code's own error, if there is one."""
     from nbformat.v4 import new_output
 
     before: list[str] = []

@@ -1,4 +1,4 @@
-"""Tools to work in a notebook as a person does, cell by cell. They are off by default:
+"""Tools to work in a notebook cell by cell, as a person does. They are off by default:
 
 >>> %agent tools add notebook                                               # doctest: +SKIP
 >>> agent = Agent(tools=notebook_tools())                                   # doctest: +SKIP
@@ -43,8 +43,9 @@ def notebook_tools(
     """The `NOTEBOOK_TOOLS`, for `Agent(tools=…)`.
 
     `document` is their notebook, by default the prompt's own, as `live_notebook()` finds it. `mode` says what needs
-    approval: "ask" each change and each run, "auto-edit" only runs and deletions, "auto" only deletions and cells that
-    start programs with `!`, `%pip` and the like. A cell that runs longer than `seconds` is stopped.
+    approval: with "ask", each change and each run; with "auto-edit", only runs and deletions; with "auto", only
+    deletions and cells that start programs with `!`, `%pip` and the like. A cell that runs longer than `seconds` is
+    stopped.
     """
     check_type("document", document, NotebookDocument, optional=True)
     check_choice("mode", mode, MODES)
@@ -63,16 +64,17 @@ def notebook_tools_of(registry: FunctionRegistry) -> NotebookTools | None:
 
 
 class NotebookTools:
-    """The tools of one notebook for one agent. They know which sources the model has read or written.
+    """The tools of one notebook for one agent.
 
-    So a cell that the user has changed since is not overwritten: the model gets its current source.
+    They know which sources the model has read or written. If the user has changed a cell since, it is not overwritten:
+    the model gets its current source.
     """
 
     def __init__(self, document: NotebookDocument | None, mode: Mode = "ask", seconds: float = CELL_SECONDS) -> None:
         self.mode: Mode = mode
         self._given = document
         self._seconds = seconds
-        #: By id, each cell's source as the model knows it.
+        #: Each cell's source as the model knows it, by cell id.
         self._known: dict[str, str] = {}
         #: The run that last added a cell, and that cell's id.
         self._added: tuple[str | None, str] = (None, "")
@@ -82,7 +84,7 @@ class NotebookTools:
         self._to_run: tuple[str | None, dict[str, str]] = (None, {})
 
     def definitions(self) -> list[FunctionDefinition]:
-        """The tools. Tools that change or run something never run at the same time."""
+        """The tools. Those that change or run something never run in parallel."""
 
         def asks() -> bool:
             return self.mode == "ask"
@@ -205,12 +207,12 @@ class NotebookTools:
     async def _run_asks(self, cells: list[str] | None = None) -> bool:
         try:
             found = await self._sources(cells)
-        except ToolError:  # the preview tells the model
+        except ToolError:  # the preview reports it to the model
             return True
         return self.mode != "auto" or any(runs_shell(cell.source) for _, cell in found)
 
     async def _sources(self, cells: list[str] | None) -> list[tuple[int, NotebookCell]]:
-        """The cells that a call would run. It is approved for these sources only."""
+        """The cells that a call would run. An approval is for these sources only."""
         found = [await self._find(cell) for cell in self._ids(cells)]
         self._to_run = current.get().call.tool_call_id, {cell.id: cell.source for _, cell in found}
         return found
@@ -297,7 +299,7 @@ class NotebookTools:
     async def _place(self, below: str | None) -> str | None:
         """The id of the cell that a new one goes below: "" for the top, None for the end.
 
-        By default it is the cell that the run added last, else the prompt's own.
+        By default, it is the cell that the run added last, or else the prompt's own.
         """
         if below is not None:
             if below:
@@ -308,7 +310,7 @@ class NotebookTools:
         return next((each for each in (last if run_id == call.run_id else "", call.cell_id) if each in ids), None)
 
     def _line(self, number: int, cell: NotebookCell) -> str:
-        """A cell in the list. A source that is listed in full counts as known from then on."""
+        """A cell in the list. If its whole source is listed, the model knows it from then on."""
         first = next((line for line in cell.source.splitlines() if line.strip()), "")
         shown = shortened(first, _LINE_CHARS)
         if shown == cell.source:
@@ -330,7 +332,7 @@ def _change(cell: NotebookCell, after: str | None, title: str = "") -> TextChang
 
 
 def _state(cell: NotebookCell) -> list[str]:
-    """A code cell's outcome."""
+    """A code cell's outcome, in words."""
     if cell.kind != "code":
         return []
     if cell.execution_count is None:

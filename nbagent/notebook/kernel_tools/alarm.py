@@ -9,12 +9,12 @@ from contextlib import contextmanager
 
 
 class CellTimeoutError(BaseException):
-    """Code ran too long. Not an Exception, so that `except Exception` in it does not catch this."""
+    """Code ran too long. Not an `Exception`, so the code can't catch it with `except Exception`."""
 
 
 @contextmanager
 def alarm(seconds: float, ring: Callable[[], None]) -> Iterator[None]:
-    """Calls `ring` on the main thread if the block takes longer. Windows and other threads have no such timer."""
+    """Call `ring` on the main thread if the block takes longer. Windows and other threads have no such timer."""
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
         yield
         return

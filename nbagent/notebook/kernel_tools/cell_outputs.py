@@ -1,7 +1,7 @@
-"""Keeps the outputs of a notebook's cells, because a kernel forgets its outputs except for its history.
+"""Keeps the outputs of a notebook's cells: a kernel forgets most of them.
 
 IPython keeps a cell's value and, since version 9, its printed text. While the extension is loaded, this module keeps
-the last cells' displays, especially plots, and their errors.
+the last cells' displays, such as plots, and their errors.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from nbagent.errors import ToolError
 from nbagent.functions.formatting import format_error, format_result
 from nbagent.notebook.kernel_tools.reading import joined, read_output, source_part
 
-#: Kept cells, and kept displays of one cell.
+#: Cells that are kept, and displays of one cell.
 _KEPT = 50
-#: The maximum characters of a kept text or image.
+#: The most characters of a text or image that is kept.
 _KEPT_CHARS = 2_000_000
 
 MimeBundle = dict[str, Any]
@@ -46,7 +46,7 @@ class CellOutputs:
             self._shell.events.unregister("post_run_cell", self._on_cell_end)
 
     def _on_message(self, message: Any) -> Any:
-        """A hook of the kernel: records a display and passes the message on."""
+        """The kernel's hook: record a display, and pass the message on."""
         content = message.get("content", {})
         if not isinstance(data := content.get("data"), dict):
             return message
@@ -110,7 +110,7 @@ class CellOutputs:
 
 
 def outputs_of(shell: Any) -> CellOutputs:
-    """The outputs that the extension keeps; without it, those that IPython keeps."""
+    """The outputs that the extension keeps or, without it, those that IPython keeps."""
     magics = shell.magics_manager.registry.get("AgentMagics")
     return magics.outputs if magics is not None else CellOutputs(shell)
 

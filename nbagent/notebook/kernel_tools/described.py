@@ -1,4 +1,4 @@
-"""Describes one variable for a model: a value, a table, an image, or a function with its source; without secrets."""
+"""Describes a variable for a model: a value, a table, an image, or a function with its source, without secrets."""
 
 from __future__ import annotations
 
@@ -47,7 +47,5 @@ def frame_text(
 
 
 def is_frame(value: Any) -> bool:
-    """Whether it is a data frame of pandas or another library. It checks the class, because a value's own attributes
-    may lie.
-    """
+    """Whether it is a data frame of pandas or another library, by its class: a value's own attributes may lie."""
     return hasattr(type(value), "head") and hasattr(type(value), "columns")

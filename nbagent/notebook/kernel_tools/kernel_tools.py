@@ -3,7 +3,7 @@
 >>> %agent tools add kernel                                                 # doctest: +SKIP
 >>> agent = Agent(tools=kernel_tools())                                     # doctest: +SKIP
 
-Values in the form of a key, or random-looking ones with a key's name, are masked: see `secret_values`.
+Values that look like keys are masked: see `secret_values`.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _CODE_SECONDS = 60.0
 def kernel_tools(namespace: dict[str, Any] | None = None, seconds: float = _CODE_SECONDS) -> list[FunctionDefinition]:
     """The `KERNEL_TOOLS`, for `Agent(tools=…)`.
 
-    They work on `namespace`, by default the notebook's. `run_code` needs approval for each call, and stops code that
-    runs longer than `seconds`. Outside a notebook there is no `read_cell_outputs`.
+    They work on `namespace`, by default the notebook's. Each call of `run_code` needs approval, and code that runs
+    longer than `seconds` is stopped. Outside a notebook, there is no `read_cell_outputs`.
     """
     check_type("namespace", namespace, dict, optional=True)
     check_number("seconds", seconds, above=0)
@@ -50,7 +50,7 @@ def kernel_tools(namespace: dict[str, Any] | None = None, seconds: float = _CODE
     if shell is not None:
         plain.append(tools.read_cell_outputs)
     definitions = [FunctionDefinition(tool.__name__, "", None, tool) for tool in plain]
-    # the tool's own timeout leaves time for the approval, and for the report on stopped code
+    # longer than the code's limit: approval takes time, and so does the report on stopped code
     limit = seconds + 60
     running = FunctionDefinition("run_code", "", None, tools.run_code, approve=True, main_thread=True, timeout=limit)
     return [*definitions, running]

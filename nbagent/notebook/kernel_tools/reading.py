@@ -1,4 +1,4 @@
-"""Writes one output of a cell for a model: texts shortened, plots as images, errors with their line."""
+"""Writes a cell's output for a model: texts shortened, plots as images, errors with their line."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def source_part(head: str, source: str) -> dict[str, Any]:
 
 
 def joined(parts: list[dict[str, Any]]) -> Content:
-    """A text, or parts if there are images."""
+    """The parts as one text, or as parts if there are images."""
     is_text = all(part["type"] == "text" for part in parts)
     return "\n".join(part["text"] for part in parts) if is_text else parts
 

@@ -1,4 +1,4 @@
-"""Runs code for the tool `run_code`: in the notebook's namespace, within a time limit, with visible output."""
+"""Runs code for the tool `run_code`: in the notebook's namespace, with a time limit, and with visible output."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from nbagent.functions.formatting import MODELS_CODE, format_result, truncate_re
 from nbagent.notebook.display.figures import showing_new_figures
 from nbagent.notebook.kernel_tools.alarm import CellTimeoutError, alarm
 
-#: Characters kept of the code's printed text, and of its value.
+#: Characters that are kept of the code's printed text, and of its value.
 _PRINTED_CHARS, _VALUE_CHARS = 20_000, 6_000
 _numbers = count(1)
 
 
 def run_code(code: str, namespace: dict[str, Any], seconds: float) -> Content:
-    """Run code and show its printed text, plots, and the value of its last line. Returns these as content parts.
+    """Run code and show its printed text, its plots, and the value of its last line. Returns these for the model.
 
-    Raises the code's error, with a note about the text printed before. On the main thread, code that runs longer than
+    Raises the code's error, with the text printed before as a note. On the main thread, code that runs longer than
     `seconds` is stopped by a `TimeoutError`.
     """
     filename = f"{MODELS_CODE} {next(_numbers)}>"
@@ -82,7 +82,7 @@ def _value_text(value: Any) -> str:
 
 
 class _Tee(io.TextIOBase):
-    """Writes to `stream`, so the output appears in the cell, and keeps its beginning."""
+    """Writes to `stream`, so the output appears in the cell, and keeps the start of the text."""
 
     def __init__(self, stream: Any, kept: io.StringIO) -> None:
         self._stream = stream
@@ -99,7 +99,7 @@ class _Tee(io.TextIOBase):
 
 @contextmanager
 def _printed() -> Iterator[io.StringIO]:
-    """Collects printed text of the block, from stdout and stderr."""
+    """Collect what the block prints to stdout and stderr."""
     kept = io.StringIO()
     with redirect_stdout(_Tee(sys.stdout, kept)), redirect_stderr(_Tee(sys.stderr, kept)):
         yield kept

@@ -1,6 +1,4 @@
-"""Masks keys in text from the notebook for a model: values in a key's form, and random-looking ones with a key's
-name.
-"""
+"""Masks keys in text from the notebook: values in a key's format, and random-looking values with a key's name."""
 
 from __future__ import annotations
 
@@ -8,16 +6,16 @@ from nbagent.core.messages import Content
 from nbagent.functions.formatting import truncate_result
 from nbagent.text import without_keys
 
-#: Longer results are shortened before secrets are searched for.
+#: Longer results are shortened before they are searched for secrets.
 MAX_CHARS = 20_000
 #: Replaces a secret.
 HIDDEN = "(hidden)"
 
 
 def without_secrets(content: Content, max_chars: int = MAX_CHARS, name: str = "") -> Content:
-    """A result for a model with `(hidden)` for each secret, shortened first. Images stay unchanged.
+    """A result for a model, shortened, with `(hidden)` instead of each secret. Images stay unchanged.
 
-    `name` is the name of the value's variable.
+    `name` is the variable's name.
 
     >>> without_secrets("Settings(user='ann', password='a8Xk29sLq0pZ', url='db://ann:hunter2@host/x')")
     "Settings(user='ann', password='(hidden)', url='db://(hidden)@host/x')"

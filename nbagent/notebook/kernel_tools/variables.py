@@ -1,7 +1,7 @@
-"""Describes a variable in one line without computing anything or running code of the value's class.
+"""Describes a variable in one line, without computing anything or running code of the value's class.
 
 A `repr` may raise, may take an hour (a lazy query runs), and may be as long as the data. So only plain values are
-shown. For other values, the line has only facts that need no call or a cheap one.
+shown. For others, the line has only facts that are cheap to get.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from nbagent.text import shortened
 
 _PREVIEW_CHARS = 80
-#: Longer containers, and those nested deeper, are described by their length.
+#: Containers that are longer, or nested deeper, are described by their length.
 _MAX_ITEMS = 3
 _SIZED = (str, bytes, bytearray, list, tuple, dict, set, frozenset)
 _NUMBERS = (bool, int, float, complex, type(None))

@@ -175,7 +175,7 @@ def test_a_model_that_writes_nothing_and_a_missing_kernel_are_failures(tmp_path,
     assert command(monkeypatch, "write", path, "How many?", turns=["Two, I guess."]) == 1
     assert "nbagent: The analyst wrote no cell." in capsys.readouterr().err
     assert main(["write", str(path), "How many?", "--kernel", "none"]) == 1
-    assert "no kernel 'none' is installed here. There are: " in capsys.readouterr().err
+    assert "no kernel 'none' is installed here. Installed kernels: " in capsys.readouterr().err
     assert not path.exists()
 
 

@@ -181,14 +181,14 @@ def test_other_files_are_refused_and_stay(tmp_path, text):
 
 
 def test_a_folder_that_is_missing_is_named(tmp_path):
-    with pytest.raises(ConfigurationError, match="there is no folder .*none': make it first"):
+    with pytest.raises(ConfigurationError, match="there is no folder .*none': create it first"):
         FileNotebook(tmp_path / "none" / "new.ipynb")
 
 
 async def test_an_unknown_kernel_is_named_with_the_known_ones(tmp_path):
     async with FileNotebook(tmp_path / "new.ipynb", kernel="julia-9") as document:
         cell = await document.insert("1")
-        with pytest.raises(ConfigurationError, match="no kernel 'julia-9' is installed here. There are: .*tested"):
+        with pytest.raises(ConfigurationError, match="no kernel 'julia-9' is installed here. Installed kernels: .*tested"):
             await document.run(cell.id)
 
 

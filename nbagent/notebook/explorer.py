@@ -1,7 +1,7 @@
 """`TraceExplorer`: a trace as a table with filters, and the details of the selected row.
 
-The table is itables' widget (DataTables), which includes its own script: the page sends no requests. Text from models
-and tools is shortened and escaped in the table; the details follow the same rules as cells.
+The table is itables' widget (DataTables), which includes its own script, so the page sends no requests. Text from
+models and tools is shortened and escaped in the table. The details follow the same rules as cells.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from nbagent.trace.views.search import TABLES, Search
 from nbagent.trace.views.summary_by import local_days
 from nbagent.trace.views.transcript import TraceTranscript
 
-#: The longest value in the table, in characters, and the most rows.
+#: The most characters of a value in the table, and the most rows.
 MAX_CHARS, MAX_ROWS = 100, 1_000
-#: The shown columns of each table, with their labels; `_RARE` ones only if they have a value.
+#: The columns of each table that are shown, with their labels. `_RARE` ones are shown only if they have a value.
 COLUMNS: dict[str, dict[str, str]] = {
     "runs": {
         "prompt": "prompt", "output": "output", "cell": "cell", "time": "time", "model": "model", "status": "status",
@@ -57,7 +57,7 @@ _TEXTS = (
     "text", "args", "args_sent", "args_repaired", "args_raw", "result_text", "validation_error", "error_message",
     "traceback", "params", "usage_raw", "provider_data",
 )  # fmt: skip
-#: How the table is drawn. Passed with each update, because the user's own defaults for itables would apply otherwise.
+#: The table's options. They are passed with each update, or else the user's own defaults for itables would apply.
 _OPTIONS: dict[str, Any] = {
     "allow_html": False, "select": {"style": "single", "keys": True}, "showIndex": False,
     "maxBytes": 0, "maxRows": 0, "pageLength": 10,
@@ -72,9 +72,9 @@ _STYLE = render.style_html(Path(__file__).with_name("explorer.css"))
 class TraceExplorer(widgets.VBox):
     """Explore a trace: its runs, model calls, tool calls, messages and blocks.
 
-    Filter by run, tool, kind of block, failure and text. A click on a row shows its details below, for a run the whole
-    conversation, and its cell: in JupyterLab and Notebook 7 as a button that jumps there. `Refresh` reads the trace
-    again. Runs of forks and of agents that tools called are included. Needs the extra `explore`.
+    Filter by run, tool, kind of block, failure and text. A click on a row shows its details below: for a run, the whole
+    conversation. In JupyterLab and Notebook 7, a button jumps to the row's cell. `Refresh` reads the trace again. The
+    runs of forks and subagents are included. Needs the extra `explore`.
 
     >>> agent.trace.explore()                                               # doctest: +SKIP
     """
@@ -114,7 +114,7 @@ class TraceExplorer(widgets.VBox):
         self._detail = widgets.HTML().add_class("nbagent-detail")
 
     def refresh(self) -> None:
-        """Read the trace again. Filters keep their choice if it still exists."""
+        """Read the trace again. Filters keep their values if these still exist."""
         self._read = trace = self.trace.with_children()
         self._tables = {name: getattr(trace, name) for name in TABLES}
         runs, scores = self._tables["runs"], texts_by_target(trace.rows("scores"))
@@ -166,7 +166,7 @@ class TraceExplorer(widgets.VBox):
             self._detail.value = render.output_html(cell_link(run) + self._details(self._tabs.value, row))
 
     def _details(self, name: str, row: Mapping[str, Any]) -> str:
-        """A row as HTML: a run or a call as its conversation, other rows by their columns."""
+        """A row as HTML: a run or a call as a conversation, other rows as their columns."""
         if name == "runs":
             return self._read.transcript(row["run_id"]).html()
         if name == "calls":
@@ -191,7 +191,7 @@ class TraceExplorer(widgets.VBox):
 
 
 def row_html(row: Mapping[str, Any]) -> str:
-    """The columns of a row that have a value: first texts, then short values, then ids."""
+    """A row's columns that have a value: first texts, then short values, then ids."""
     known = {name: text for name, value in row.items() if (text := _text(value))}
     texts = "".join(render.labelled_html(name, known.pop(name)) for name in _TEXTS if name in known)
     ids = {name: known.pop(name) for name in list(known) if name.endswith("_id") or name == "parallel_group"}
@@ -223,7 +223,7 @@ def _set_options(box: Any, anything: str, options: Sequence[tuple[str, Any]]) ->
 
 
 def _as_texts(frame: Any, columns: Mapping[str, str]) -> Any:
-    """The columns as short plain texts, so that the table formats nothing itself."""
+    """The columns as short plain texts, because the table must not format values itself."""
     import pandas as pd
 
     texts = {label: [_line(_text(value), MAX_CHARS) for value in frame[name]] for name, label in columns.items()}

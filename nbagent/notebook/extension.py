@@ -44,7 +44,7 @@ def load(shell: Any) -> None:
     shell.events.register("post_run_cell", _on_cell_end)
     shell.Completer.custom_matchers.append(completion.matcher(shell, AgentMagics.agent.parser))
     shell.user_ns.setdefault("agent", Agent(tools=live))
-    if "google.colab" in sys.modules:  # it reports keys only on the main thread; the result is kept for the panel
+    if "google.colab" in sys.modules:  # Colab gives keys only on the main thread: read them now, for the panel
         with suppress(ConfigurationError):  # a broken .env is reported when a key is needed
             first_with_key()
     set_default_approver(NotebookApprover(lambda: is_watched(shell)))
@@ -75,7 +75,7 @@ def unload(shell: Any) -> None:
 
 
 def _async_cell_transformer(shell: Any) -> Any:
-    """An input transformer that turns a typed `%%agent`, and prompt lines, into an async cell if the shell awaits."""
+    """An input transformer that turns a typed `%%agent` cell or prompt line into an async cell, if the shell awaits."""
 
     def transform(lines: list[str]) -> list[str]:
         asks = bool(lines) and _TYPED_CELL.match(lines[0]) and not lines[0].rstrip().endswith(", '')")  # no question
@@ -109,7 +109,7 @@ def _on_cell_end(result: Any) -> None:
 
 
 def _offer_fix() -> None:
-    """Add the button below the failed cell. The error is already shown, so loading widgets does not delay it."""
+    """Add the button below the failed cell. Loading widgets does not delay the error, which is already shown."""
     from nbagent.notebook.display.answer_buttons import answer_buttons
 
     answer_buttons().failed = {failure.id: cell_id for cell_id, failure in list(last_error.of_cells.items())}

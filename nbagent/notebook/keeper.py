@@ -1,8 +1,8 @@
 """Keeps the notebook agent's conversation and trace in two files next to the notebook: `%agent keep`.
 
-For `analysis.ipynb` they are `analysis.agent.json`, in the form of `agent.save`, with all branches, and
-`analysis.agent.sqlite`, in the form of `trace.stream_to`. Both are without secrets. A thread writes them after each
-turn, so no answer waits for the disk; the end of a cell waits for the thread. A third file is locked while this kernel
+For `analysis.ipynb`, they are `analysis.agent.json`, as written by `agent.save`, with all branches, and
+`analysis.agent.sqlite`, as written by `trace.stream_to`. Both are without secrets. A thread writes them after each
+turn, so no answer waits for the disk. The end of a cell waits for the thread. A third file is locked while this kernel
 keeps the conversation.
 """
 
@@ -37,12 +37,12 @@ from nbagent.trace.trace import Trace
 
 log = logging.getLogger("nbagent")
 
-#: Seconds that the end of a cell waits for the files, on a slow disk.
+#: Seconds that the end of a cell waits for the files if the disk is slow.
 WAIT_S = 5.0
 
 
 def notebook_path(shell: Any) -> Path | None:
-    """The notebook's file, if known: Jupyter's server names it when it starts the kernel, VS Code in a cell."""
+    """The notebook's file, if known: Jupyter's server passes it to the kernel, and VS Code sets a variable."""
     name = shell.user_ns.get("__vsc_ipynb_file__") or os.environ.get("JPY_SESSION_NAME")
     if not name:
         return None
@@ -65,7 +65,7 @@ def trace_path(conversation: Path) -> Path:
 
 
 def turns_only_in(messages: Sequence[LLMMessage], others: Sequence[LLMMessage]) -> list[list[LLMMessage]]:
-    """The turns whose first message the others don't have."""
+    """The turns whose first message is not among the others."""
     ids = {message.message_id for message in others}
     return [
         turn
@@ -91,8 +91,8 @@ def all_messages(kept: saved.Saved) -> list[LLMMessage]:
 class Keeper:
     """Writes the conversation of the agent in the variable `agent` to `path`, and its trace next to it.
 
-    It begins immediately. Raises `ConfigurationError` if another kernel keeps its conversation there or the folder is
-    not writable. `end()` ends it.
+    It starts immediately, and ends with `end()`. Raises `ConfigurationError` if another kernel keeps its conversation
+    there, or if the folder is not writable.
     """
 
     def __init__(self, shell: Any, path: Path) -> None:
@@ -108,10 +108,10 @@ class Keeper:
         self._number = 0
         self._agent: Agent | None = None
         self._running: set[str] = set()  # run_ids
-        #: The last state to be written, to detect changes.
+        #: The last state that was submitted for writing, to detect changes.
         self._noted: Any = None
-        # -- from here on, the writer's own
-        #: The agent whose conversation the files hold, once they do.
+        # -- from here on, only for the writer's thread
+        #: The agent whose conversation is in the files; None until they are written.
         self._owner: Agent | None = None
         self._trace: Trace | None = None
         self._file: TraceFile | None = None
@@ -130,7 +130,7 @@ class Keeper:
         return agent is self._agent
 
     def end(self) -> None:
-        """Write the rest, and release the files for others."""
+        """Write the rest, and release the lock."""
         atexit.unregister(self.end)
         self._shell.events.unregister("post_run_cell", self._cell_ended)
         self._observe_agent(None)
@@ -175,7 +175,7 @@ class Keeper:
     # -- changes ---------------------------------------------------------------------------------------------
 
     def _follow(self) -> None:
-        """Keep the conversation of the variable's current agent."""
+        """Keep the conversation of the agent that is now in the variable."""
         found = self._shell.user_ns.get("agent")
         agent = found if isinstance(found, Agent) else None
         if agent is not self._agent:
@@ -200,7 +200,7 @@ class Keeper:
             self._note()
 
     def _note(self) -> None:
-        """Let the thread write the files."""
+        """Submit the current state to the thread."""
         if (agent := self._agent) is not None:
             self._number += 1
             self._noted = self._state()
@@ -232,7 +232,7 @@ class Keeper:
     # -- the thread ---------------------------------------------------------------------------------------------------
 
     def _write(self, number: int, agent: Agent, kept: saved.Saved) -> None:
-        if number < self._number:  # later changes have also been submitted
+        if number < self._number:  # a later state has been submitted
             return
         try:
             self._write_files(agent, kept)
@@ -250,7 +250,7 @@ class Keeper:
     def _write_files(self, agent: Agent, kept: saved.Saved) -> None:
         if agent is not self._owner:
             if not split_turns(all_messages(kept)):
-                return  # it must not replace an earlier conversation
+                return  # an empty conversation must not replace an earlier one
             self._close_file()
             self._set_aside(kept)
             self._owner = agent
@@ -278,16 +278,16 @@ class Keeper:
         self._file = None
 
     def _set_aside(self, kept: saved.Saved) -> None:
-        """Rename the files of a conversation that this one does not continue."""
+        """Rename existing files if this conversation does not continue theirs."""
         if not self.path.exists():
             return
         try:
             earlier = saved.load(self.path)
             if not turns_only_in(all_messages(earlier), all_messages(kept)):
                 return
-            said = f"{count_questions(earlier.messages)} of an earlier kernel, for `%agent restore {{}}`"
+            said = f"{count_questions(earlier.messages)} from an earlier kernel, for `%agent restore {{}}`"
         except ConfigurationError:
-            said = f"what was in {self.path.name}, which is not a conversation"
+            said = f"the earlier content of {self.path.name}, which is not a conversation"
         asides = (self.path.with_name(f"{self.path.stem}.{number}.json") for number in count(1))
         aside = next(each for each in asides if not each.exists() and not trace_path(each).exists())
         with suppress(FileNotFoundError):

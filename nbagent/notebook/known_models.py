@@ -1,4 +1,4 @@
-"""The selectable models: how they are found, their order, and the facts known without a provider request.
+"""The selectable models, their order, and the facts that are known without a request to the provider.
 
 The panel's model picker shows them, and Tab completes their names.
 """
@@ -45,11 +45,11 @@ class LocalModel(NamedTuple):
     is_here: bool = True
 
 
-#: Words in the names of models for audio, images, embeddings or search, which can't chat.
+#: Words in the names of models that can't chat, such as models for audio, images, embeddings or search.
 _SPECIAL = re.compile(
     "audio|embed|image|live|moderation|ocr|realtime|robotics|safeguard|search|transcri|translate|tts|voice|whisper"
 )
-#: A number of a version: neither a date nor a size, such as 120b.
+#: A version number: neither a date nor a size such as 120b.
 _VERSION = re.compile(r"(?<![\d.])\d{1,2}(?:\.\d{1,2})?(?![\d.]*[bkx\d])")
 
 
@@ -74,7 +74,7 @@ def is_special(model: str) -> bool:
 
 
 def known_models(provider: str) -> list[str]:
-    """The provider's default model, then its own models in the price list, which ships with a package, newest first.
+    """The provider's default model, then its other models in the price list, newest first.
 
     >>> known_models("claude")[0]
     'claude-sonnet-5'
@@ -87,7 +87,7 @@ def known_models(provider: str) -> list[str]:
 
 
 def model_facts(provider: str, model: str) -> ModelFacts:
-    """The facts about a model that the price list and the provider's file have, by its name.
+    """The facts about a model in the price list and the provider's file.
 
     >>> model_facts("zhipu", "glm-5.2").images
     False
@@ -108,9 +108,9 @@ def model_facts(provider: str, model: str) -> ModelFacts:
 
 
 def local_models() -> dict[str, LocalModel]:
-    """The models on this machine by `provider:model`: nbagent's own, and models of servers that answer now.
+    """The models on this machine by `provider:model`: nbagent's own, and those of running servers.
 
-    Blocks. If two servers have the same name, the first one counts.
+    Blocks. If two servers have a model of the same name, the first one counts.
     """
     embedded = f"local:{SMOLLM2.name}"
     found = {embedded: LocalModel("local", f"{_bytes(SMOLLM2.gguf_bytes)} of weights", embedded)}
@@ -151,9 +151,9 @@ def all_models(
 ) -> list[str]:
     """All selectable models, as `provider:model`.
 
-    First the models used so far, then the one in NBAGENT_MODEL, the defaults of providers with a key, models on this
-    machine (`local`), each provider's default, and all others, providers with a key first. A provider's `listed` models
-    replace the known ones. Local models that must first be fetched come last.
+    First the models used so far, then NBAGENT_MODEL, the defaults of providers with a key, models on this machine
+    (`local`), each provider's default, and all others, providers with a key first. A provider's `listed` models replace
+    its known ones. Local models that must be downloaded first come last.
     """
     with_key = [f"{row.name}:{row.model}" for row in CATALOG.values() if not row.keyless and row.api_key()]
     named = os.environ.get("NBAGENT_MODEL", "")
@@ -170,8 +170,8 @@ def all_models(
 
 
 def _names(provider: str, listed: Sequence[ListedModel]) -> list[str]:
-    """The names of a provider's models: its default, the newest by date or version, then models that can't chat or have
-    ended.
+    """The names of a provider's models: its default, the others by date or version, newest first, then models that are
+    retired or can't chat.
     """
     known, by_name = known_models(provider), {model.name: model for model in listed}
 
@@ -186,8 +186,8 @@ def _names(provider: str, listed: Sequence[ListedModel]) -> list[str]:
 def find_models(text: str, models: Iterable[str]) -> list[str]:
     """The models with all these words in their names, in any order; an exact name comes first.
 
-    If two words or more name a family, models without other words come next, then models of a named provider, then
-    models whose names begin with a word; models that can't chat come last. An unknown text that looks like a model's
+    If two or more words name a family, models without other words come next, then models of a named provider, then
+    models whose names start with a word. Models that can't chat come last. An unknown text that looks like a model's
     name comes first.
 
     >>> find_models("gpt mini", ["openai:gpt-5.1-codex-mini", "openai:gpt-audio-mini", "openai:gpt-5-mini"])
@@ -214,7 +214,7 @@ def _rank(spec: str, words: Sequence[str]) -> tuple[bool, bool, bool, bool]:
 
 
 def _searched(spec: str) -> str:
-    """The searched text: the provider, its other names, and the model."""
+    """The text that is searched: the provider, its other names, and the model."""
     provider = spec.partition(":")[0]
     aliases = CATALOG[provider].aliases if provider in CATALOG else ()
     return " ".join([spec, *aliases]).lower()

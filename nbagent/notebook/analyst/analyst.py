@@ -17,11 +17,10 @@ from nbagent.notebook.kernel_tools.kernel_tools import kernel_tools
 #: The prompt, for people to read, copy and change.
 PROMPT_FILE = Path(__file__).with_suffix(".md")
 
-#: The kernel tools that only read. The analyst has no `run_code`: its variables would come from no cell of the
-#: notebook.
-_LOOKING = ("list_variables", "describe_variable", "peek_dataframe")
+#: The kernel tools that only read. The analyst has no `run_code`, which would define variables outside of cells.
+_READING = ("list_variables", "describe_variable", "peek_dataframe")
 
-#: Default limit of model requests for one prompt: eight cells take about twenty.
+#: The default limit of model requests for one prompt. Eight cells take about twenty.
 _MAX_ITERATIONS = 60
 
 
@@ -37,17 +36,17 @@ class Analyst(Toolset):
     def __init__(
         self, document: NotebookDocument | None = None, mode: Mode = "ask", seconds: float = CELL_SECONDS
     ) -> None:
-        looking = [tool for tool in kernel_tools() if tool.name in _LOOKING] if document is None else []
-        self._definitions = [*notebook_tools(document, mode, seconds), *looking]
+        reading = [tool for tool in kernel_tools() if tool.name in _READING] if document is None else []
+        self._definitions = [*notebook_tools(document, mode, seconds), *reading]
         self.tools = FunctionRegistry()
         self._prompt = ""
         self._brought_plan = False
-        #: The agent's limits before and since it is on.
+        #: The agent's limits before the analyst was switched on, and since.
         self._limits = Limits(), Limits()
 
     @property
     def is_on(self) -> bool:
-        """Whether it is offered."""
+        """Whether an agent can use it."""
         return bool(self.tools.names())
 
     def instructions(self) -> str:
@@ -55,7 +54,7 @@ class Analyst(Toolset):
         return self._prompt if self.is_on else ""
 
     def join(self, agent: Agent, prompt: str | None = None) -> None:
-        """Offer it to an agent, which can write plans from now on. `prompt` replaces the text of `PROMPT_FILE`."""
+        """Switch it on for an agent, which can then also write plans. `prompt` replaces the text of `PROMPT_FILE`."""
         if self not in agent.toolsets:
             self._brought_plan = not any(isinstance(each, Plans) for each in agent.toolsets)
             agent.use(self, *([Plans()] if self._brought_plan else ()))
@@ -67,7 +66,7 @@ class Analyst(Toolset):
         agent.tools_off.discard(UPDATE_PLAN)
 
     def leave(self, agent: Agent) -> None:
-        """Withdraw it. Forks of the agent have the same analyst."""
+        """Switch it off, also for the agent's forks, which share it."""
         self.tools.set_tools([])
         agent.tools_off |= {UPDATE_PLAN} if self._brought_plan else set()
         if agent.limits is self._limits[1]:

@@ -72,13 +72,7 @@ def _ended(result: NotebookResult) -> int:
         "deleted": sum(change.after is None for change in result.changes),
     }
     told = [f"{number} cell{'s' * (number != 1)} {what}" for what, number in counts.items() if number]
-    cost = (
-        ""
-        if not result.runs
-        else ", for a price that is not known"
-        if result.cost is None
-        else f", for ${result.cost:.4f}"
-    )
+    cost = "" if not result.runs else ", for an unknown price" if result.cost is None else f", for ${result.cost:.4f}"
     print(f"{result.path}: {', '.join(told) or 'no cell changed'}{cost}.")
     if result.unfinished:
         print(f"nbagent: {result.unfinished}", file=sys.stderr)
@@ -95,7 +89,7 @@ def _verified(path: Path, verification: Verification) -> int:
 
 @contextmanager
 def _shown(budget: Budget | None = None) -> Iterator[Callable[[Progress], None]]:
-    """A bar with the time and the cost so far, and each step as a line above it. Without a terminal only the lines."""
+    """Show a bar with time and cost, and each step as a line above it. Without a terminal, show only the lines."""
     from tqdm import tqdm
 
     bar: Any = tqdm(disable=None, leave=False, file=sys.stderr, bar_format="{desc}", delay=_TICK_S)
@@ -132,7 +126,7 @@ def _shown(budget: Budget | None = None) -> Iterator[Callable[[Progress], None]]
 
 
 async def _ask(call: FunctionCall, definition: FunctionDefinition) -> bool:
-    """Ask on the terminal about a call that no mode allows without approval, such as a cell with `!pip`."""
+    """Ask on the terminal about a call that needs approval in every mode, such as a cell with `!pip`."""
     given = ", ".join(f"{name}={value!r}" for name, value in call.arguments.items())
     question = f"\nThe analyst wants to call {call.name}({given}). Allow? [y/N] "
     typed: str = await call_on_main(lambda: input(question))
@@ -140,7 +134,7 @@ async def _ask(call: FunctionCall, definition: FunctionDefinition) -> bool:
 
 
 def _coloured(diff: str) -> str:
-    """Green and red on a terminal."""
+    """The diff in green and red, if stdout is a terminal."""
     if not sys.stdout.isatty() or "NO_COLOR" in os.environ:
         return diff
     colours = {"+": _GREEN, "-": _RED, "@": _FAINT}

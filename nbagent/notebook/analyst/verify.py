@@ -20,7 +20,7 @@ from nbagent.text import shortened
 
 #: A cell with this tag may raise, as in nbclient and nbconvert.
 RAISES = "raises-exception"
-#: Outputs of a cell with one of these are not compared, as in nbval.
+#: The outputs of a cell with such a comment or tag are not compared, as in nbval.
 _IGNORED = re.compile(r"^\s*#\s*NBVAL_(IGNORE_OUTPUT|SKIP)\b", re.MULTILINE)
 _IGNORED_TAGS = {"nbval-ignore-output", "nbval-skip"}
 #: Object addresses differ in each process.
@@ -30,7 +30,7 @@ _SHOWN_CHARS = 100
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A problem in a cell; `number` counts from 1.
+    """A problem in a cell. `number` is the cell's place, from 1.
 
     - "failed": it raises, or was stopped
     - "hidden": it needs a name that no cell above it defines
@@ -48,7 +48,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """How many code cells ran, and their problems. `ok` without problems.
+    """How many code cells ran, and their problems.
 
     >>> print(Verification(2, (Problem(3, "b2", "failed", "raises KeyError: 'price'"),)))
     Of 2 code cells, 1 has a problem:
@@ -80,14 +80,14 @@ async def verify_notebook(
 ) -> Verification:
     """Run all code cells from top to bottom in a fresh kernel, and compare their outputs with the saved ones.
 
-    The notebook and its own kernel don't change, but its code's effects on files and servers happen again. Texts are
-    compared; for plots and other displays, only their types. A cell's outputs are ignored if it is tagged
-    `nbval-ignore-output` or has the comment `# NBVAL_IGNORE_OUTPUT`; one tagged `raises-exception` may raise. A cell
-    that never ran has nothing to compare with.
+    The notebook and its own kernel don't change, but the code's effects on files and servers happen again. Texts are
+    compared. For plots and other displays, only their types are. The outputs of a cell with the tag
+    `nbval-ignore-output` or the comment `# NBVAL_IGNORE_OUTPUT` are ignored, and so are those of a cell that never ran.
+    A cell with the tag `raises-exception` may raise.
 
-    `kernel` is the name of an installed kernel, by default the notebook's; each cell may take `seconds`. `on_cell` is
-    called before each code cell with its place among them, from 1, and their number. Raises ConfigurationError if there
-    is no such file or kernel.
+    `kernel` is the name of an installed kernel, by default the notebook's. Each cell may take `seconds`. `on_cell` is
+    called before each code cell with its place among the code cells, from 1, and their number. Raises
+    ConfigurationError if there is no such file or kernel.
 
     >>> print(await verify_notebook("report.ipynb"))                                # doctest: +SKIP
     12 code cells ran in a fresh kernel, and showed what is saved.
@@ -150,7 +150,7 @@ def _hidden(name: str, number: int, cells: Sequence[NotebookCell], failed: set[i
 
 
 def _defined(source: str) -> set[str]:
-    """The names that a cell defines at its top level, without magics."""
+    """The names that a cell defines at its top level, apart from its magics."""
     plain = re.sub(r"^([ \t]*)[%!].*$", r"\1pass", source, flags=re.MULTILINE)
     try:
         table = symtable(plain, "cell", "exec")
@@ -160,7 +160,7 @@ def _defined(source: str) -> set[str]:
 
 
 def _differences(cells: Sequence[NotebookCell], shown: dict[str, list[dict[str, Any]]]) -> list[Problem]:
-    """The cells with other outputs than the saved ones."""
+    """The cells whose outputs differ from the saved ones."""
     found: list[Problem] = []
     for number, cell in enumerate(cells, 1):
         is_ignored = _IGNORED.search(cell.source) or _IGNORED_TAGS.intersection(cell.metadata.get("tags", ()))

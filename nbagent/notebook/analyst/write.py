@@ -1,4 +1,4 @@
-"""Lets an analyst write a notebook file for a task, or fix one, until it runs again."""
+"""Lets an analyst write or fix a notebook file, until it runs from top to bottom."""
 
 from __future__ import annotations
 
@@ -26,25 +26,24 @@ from nbagent.text import shortened
 
 #: How often the analyst may try to fix failing cells.
 TRIES = 3
-#: Model requests for one task; a run's default of ten is enough only for about six cells.
+#: Model requests for one task. A run's default of ten is only enough for about six cells.
 _REQUESTS = 200
 _LINE_CHARS = 100
 
 _WRITE = """{task}
 
-Work in the notebook {name}. {state} Nobody reads along: do not ask, but choose, and say in the text what you chose."""
-_RESUMED = """It has {number} cells from earlier, which have just been run. List them and read those that matter: keep \
-them, do not do their work again, and go on where they end."""
-_MEND = """The notebook {name} was run from top to bottom in a fresh kernel. {problems}
+Work in the notebook {name}. {state} Nobody is watching: do not ask, but choose, and say in the text what you chose."""
+_RESUMED = """It has {number} cells from earlier, which have just been run. List them and read those that matter. Keep \
+them, do not repeat their work, and continue where they end."""
+_FIX = """The notebook {name} was run from top to bottom in a fresh kernel. {problems}
 
 These are the cells as they are now:
 
 {cells}
 
-Mend the notebook: change as little as you can, and keep what each cell is for. Add no summary, and no cell that the \
-mending does not need. Run the cells that you changed, and those that use their results. Nobody reads along: do not \
-ask."""
-_DIFFERS = """ Where a cell shows something else each time, give it a seed or an order; if that can't be, add the line \
+Fix the notebook: change as little as you can, and keep the purpose of each cell. Add no summary, and no cell that the \
+fix does not need. Run the cells that you changed, and those that use their results. Nobody is watching: do not ask."""
+_DIFFERS = """ If a cell's output differs each time, give it a seed or an order. If that is not possible, add the line \
 `# NBVAL_IGNORE_OUTPUT` to it."""
 
 
@@ -61,10 +60,10 @@ class Progress(NamedTuple):
 class NotebookResult:
     """The outcome for a notebook file. `ok` if it runs again, shows the saved outputs, and the analyst has finished.
 
-    - `answer`: the analyst's last words; "" if it was not needed
+    - `answer`: the analyst's last answer; "" if it was not needed
     - `changes`: one for each cell whose source changed
     - `verification`: the final check in a fresh kernel
-    - `runs`: the results of the agent's runs; `cost` is their sum in US dollars, None if a price is unknown
+    - `runs`: the results of the agent's runs. `cost` is their sum in US dollars, None if a price is unknown
     """
 
     path: Path
@@ -88,7 +87,7 @@ class NotebookResult:
 
     @property
     def answer(self) -> str:
-        """The analyst's last words."""
+        """The analyst's last answer."""
         return str(self.runs[-1]) if self.runs else ""
 
     @property
@@ -114,10 +113,10 @@ async def write_notebook(
 ) -> NotebookResult:
     """Let an analyst do a task in a notebook file, and fix it until it runs again in a fresh kernel.
 
-    The file is created with the first cell and saved after each change. Existing cells are run first and kept, so after
-    an interruption the same call continues. The code runs with your rights, in the file's folder, without approval.
+    The file is created with the first cell and saved after each change. Existing cells are run first and kept, so the
+    same call continues after an interruption. The code runs with your rights, in the file's folder, without approval.
     Cells that start programs, such as `!pip`, and deletions need approval by the agent's `approve`. The agent's
-    `budget` covers all of it.
+    `budget` covers everything.
 
     - `agent`: its model, tools and limits are used; by default `Agent()`
     - `kernel`: the name of an installed kernel; by default the notebook's, `python3` for a new one
@@ -141,7 +140,7 @@ async def write_notebook(
             await work.run_all("running the existing cells")
             state = _RESUMED.format(number=len(work.before))
         await work.ask(_WRITE.format(task=task, name=document.path.name, state=state), "writing")
-        return await work.mended()
+        return await work.fixed()
 
 
 async def fix_notebook(
@@ -162,7 +161,7 @@ async def fix_notebook(
     async with FileNotebook(path, kernel) as document:
         if document.is_new:
             raise ConfigurationError(f"there is no notebook {str(document.path)!r}.")
-        return await _Work(document, agent, seconds, tell, await document.cells()).mended()
+        return await _Work(document, agent, seconds, tell, await document.cells()).fixed()
 
 
 write_notebook_sync = blocking(write_notebook)
@@ -189,9 +188,9 @@ class _Work:
         self.runs: list[AgentResult] = []
 
     async def run_all(self, doing: str) -> Verification:
-        """Restart and run all cells; their outputs are saved. Failures are in the verification.
+        """Restart the kernel, run all cells, and save their outputs. The result has the failures.
 
-        Nothing runs while an agent's unrun cell starts a program, because nobody approved it.
+        Nothing runs if an agent's cell that has not run yet starts a program, because nobody approved that.
         """
         unasked = [
             Problem(number, cell.id, "failed", "starts a program, which nobody approved: it was not run")
@@ -212,8 +211,8 @@ class _Work:
             self._analyst = self._new_analyst(Agent())
         self.runs.append(await self._analyst.chat(message, max_iterations=_REQUESTS))
 
-    async def mended(self) -> NotebookResult:
-        """Run and fix, until a fresh kernel finds no problem, or the tries or the budget end."""
+    async def fixed(self) -> NotebookResult:
+        """Run and fix the notebook until a fresh kernel finds no problem, or the tries or the budget run out."""
         for left in range(TRIES, -1, -1):
             verification = await self.run_all("running all cells")
             if verification.ok:
@@ -226,17 +225,17 @@ class _Work:
             if verification.ok or left == 0 or has_ended:
                 break
             for problem in verification.problems:
-                self._tell(Progress("mending", f"problem  {problem}"))
-            await self.ask(self._mend_message(verification), "mending")
+                self._tell(Progress("fixing", f"problem  {problem}"))
+            await self.ask(self._fix_message(verification), "fixing")
         cells = await self.document.cells()
         changes = tuple(_changes(self.before, cells))
         return NotebookResult(self.document.path, changes, verification, tuple(self.runs))
 
-    def _mend_message(self, verification: Verification) -> str:
+    def _fix_message(self, verification: Verification) -> str:
         cells = self.document.seen
         read = [read_cell(cells[problem.number - 1], problem.number) for problem in verification.problems]
         texts = [text if isinstance(text, str) else text[0]["text"] for text in read]
-        message = _MEND.format(name=self.document.path.name, problems=verification, cells="\n\n".join(texts))
+        message = _FIX.format(name=self.document.path.name, problems=verification, cells="\n\n".join(texts))
         differs = any(problem.kind == "differs" for problem in verification.problems)
         return message + _DIFFERS * differs
 
@@ -246,10 +245,8 @@ class _Work:
         return analyst
 
     def _observe(self, event: Event) -> None:
-        """Report the analyst's progress after each event, since each may cost.
+        """Report the progress, by the steps of the plan, after each event: each may change the cost."""
 
-        Its plan's steps measure the progress.
-        """
         if isinstance(event, ToolResult) and (steps := plan_in(event)):
             doing = next((step.step for step in steps if step.status == "doing"), self._now.doing)
             done = sum(step.status in ("done", "dropped") for step in steps)
@@ -257,7 +254,7 @@ class _Work:
         self._tell(self._now._replace(line=self._line(event)) if isinstance(event, CellChanged) else self._now)
 
     def _line(self, event: CellChanged) -> str:
-        """A cell's outcome, in a line."""
+        """A cell's change or outcome as a line, with its error below."""
         source = event.after if event.after is not None else event.before or ""
         first = next((line for line in source.splitlines() if line.strip()), "")
         verb = {"add": "added", "edit": "edited", "move": "moved", "delete": "deleted", "run": "ran"}[event.kind]
@@ -268,7 +265,7 @@ class _Work:
 
 
 def _changes(before: Sequence[NotebookCell], after: Sequence[NotebookCell]) -> list[CellDiff]:
-    """The changed cells in order, deleted ones last."""
+    """The changed cells in order, with deleted cells last."""
     was = {cell.id: cell.source for cell in before}
     now = {cell.id for cell in after}
     changes = [CellDiff(number, cell.id, was.get(cell.id), cell.source) for number, cell in enumerate(after, 1)]

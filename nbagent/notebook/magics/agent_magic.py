@@ -1,8 +1,8 @@
 """`%%agent` and `%agent`: send prompts to the agent from a cell.
 
-The extension rewrites a typed `%%agent` cell to an async cell (`await …run_cell_magic('agent_async', …)`), so that the
-kernel can serve clicks while the model works. Under `%%time`, `%%capture`, or when called from code, the background
-loop drives the same run.
+The extension rewrites a typed `%%agent` cell as an async cell (`await …run_cell_magic('agent_async', …)`), so the
+kernel can handle clicks while the model works. Under `%%time` or `%%capture`, or if code calls the magic, the
+background loop drives the same run.
 """
 
 from __future__ import annotations
@@ -101,11 +101,11 @@ class AgentMagics(Magics):
     )
     @argument("--max-iterations", metavar="N", type=options.whole_number, help="at most N model requests")
     @argument("--temperature", metavar="T", type=options.temperature, help="the sampling temperature of this run")
-    @argument("--new", action="store_true", help="begin another conversation first")
+    @argument("--new", action="store_true", help="start another conversation first")
     @argument("--keep", action="store_true", help="append a turn, or a cell with code, instead of replacing it")
     @argument("--raw", action="store_true", help="keep {braces} as they are")
     @argument("--approve", action="store_true", help="ask for approval before each tool call of this cell")
-    @argument("--write", action="store_true", help="let the agent write, run and repair cells below this one")
+    @argument("--write", action="store_true", help="let the agent write, run and fix cells below this one")
     @argument(
         "--map",
         metavar="EXPR",
@@ -120,19 +120,19 @@ class AgentMagics(Magics):
         help="the pydantic model, or another type, of the answer or of each row's answer; the cell returns the value",
     )
     @argument("--dry-run", action="store_true", help="show what would be sent; send and change nothing")
-    @no_var_expand  # words of a value must not become options
+    @no_var_expand  # a value's words must not become options
     @cell_magic("agent")
     def agent(self, line: str, cell: str) -> Any:
-        """Ask an agent; the answer streams into the cell.
+        """Send a prompt to an agent. The answer streams into the cell.
 
-        The cell's text is the prompt. `{expression}` in it is evaluated in the notebook; `{x:.2f}` and `{x!r}` work as
-        in an f-string, and `{{` is a brace. `%%agent` asks the agent in the variable `agent`, `%%agent analyst` the one
-        in `analyst`. Its tools are the functions decorated with `@nbagent.tool`. Afterwards `_agent` is the result, and
-        `agent.trace` has everything as DataFrames.
+        The cell's text is the prompt. `{expression}` in it is evaluated in the notebook. `{x:.2f}` and `{x!r}` work as
+        in an f-string, and `{{` is a brace. `%%agent` asks the agent in the variable `agent`, and `%%agent analyst` the
+        agent in `analyst`. Its tools are the functions decorated with `@nbagent.tool`. Afterwards, `_agent` is the
+        result, and `agent.trace` has everything as DataFrames.
 
-        A cell that runs again replaces its turn, unless you give `--keep`: the model reads the turns before it, and
+        A cell that runs again replaces its turn, unless you give `--keep`. The model reads the turns before it, and
         later turns stay unchanged until their own cells run again. If the prompt has changed, the cell says how many
-        there are. If the run fails, the old turn stays.
+        later turns there are. If the run fails, the old turn stays.
         """
         try:
             return run_sync(self._asking(line, cell))
@@ -142,13 +142,13 @@ class AgentMagics(Magics):
     @no_var_expand
     @cell_magic("agent_async")
     def agent_async(self, line: str, cell: str) -> Any:
-        """`%%agent`, awaited by an async cell. The extension uses it; type `%%agent`."""
+        """`%%agent`, awaited by an async cell. The extension uses this. Type `%%agent`."""
         return run_in_cell(self._asking(line, cell))
 
     @no_var_expand
     @line_magic("agent_async")
     def line_async(self, line: str) -> Any:
-        """`%agent fix` and `%agent mcp prompt`, awaited by an async cell. The extension uses it; type those."""
+        """`%agent fix` and `%agent mcp prompt`, awaited by an async cell. The extension uses this."""
         match line.split():
             case ["mcp", "prompt", *words]:
                 try:
@@ -175,25 +175,25 @@ class AgentMagics(Magics):
             raise readable(error) from None
 
     def fixing(self) -> Coroutine[Any, Any, Any]:
-        """The run of `%agent fix`, not yet started. Raises UsageError if no cell has failed.
+        """The run of `%agent fix`, not started yet. Raises UsageError if no cell has failed.
 
-        A click below a failed cell passes that cell's id and leaves no line in the history.
+        A click below a failed cell passes that cell's id, and leaves no line in the history.
         """
         clicked = not request_of(self.shell).get("content", {}).get("store_history", True)
         if (failure := last_error.failure(cell_id_of(self.shell) if clicked else None)) is None:
             raise UsageError("%agent fix: no cell has failed yet")
         agent = self.shell.user_ns["agent"] = self._find("agent")
-        # a model that reads about tools in its prompt would call one instead of explaining
+        # a model that has its tools described in the prompt would call one instead of explaining
         line = "--raw" if agent.provider.supports_function_calling() else "--raw --no-tools"
         return self._asking(line, f"{failure.text}\n\n{_FIX}", failure)
 
     def asking(self, question: str) -> Coroutine[Any, Any, Any]:
-        """The run of a prompt that is not a cell's text, not yet started."""
+        """The run of a prompt that is not a cell's text, not started yet."""
         self.shell.user_ns["agent"] = self._find("agent")
         return self._asking("--raw", question)
 
     def _asking(self, line: str, cell: str, failure: Failure | None = None) -> Coroutine[Any, Any, Any]:
-        """The cell's run, not yet started. Raises for wrong options."""
+        """The cell's run, not started yet. Raises for wrong options."""
         given = options.parse(AgentMagics.agent, line, self.shell.user_ns)
         given.failure = failure
         check_map_options(given, AgentMagics.agent.parser)
@@ -210,9 +210,9 @@ class AgentMagics(Magics):
             raise
 
     def _prepare(self, given: Any, cell: str) -> tuple[Any, Agent, AgentStream]:
-        """The options, the agent and the cell's run, not yet started.
+        """The options, the agent, and the cell's run, not started yet.
 
-        Raises for every error in a cell before any request and any change.
+        Any error in the cell is raised before a request is sent or anything changes.
         """
         asked = cell.strip() if given.raw else interpolate(cell.strip(), self.shell.user_ns)
         agent = self._find(given.name)
@@ -235,7 +235,7 @@ class AgentMagics(Magics):
         self.shell.user_ns[given.name] = agent
         try:
             self._change(given, agent)
-        except NbagentError as error:  # it answers in a panel
+        except NbagentError as error:  # the agent is busy in a panel
             raise readable(error) from None
         if given.model:
             given.previous = agent.provider_or_spec
@@ -245,7 +245,7 @@ class AgentMagics(Magics):
 
     @staticmethod
     def _change(given: Any, agent: Agent) -> None:
-        """Set the system prompt, or begin a new conversation."""
+        """Set the system prompt, or start a new conversation."""
         if given.system is not None:
             agent.system_prompt = given.system
         if given.new:
@@ -276,7 +276,7 @@ class AgentMagics(Magics):
         )
 
     async def _answer(self, given: Any, agent: Agent, stream: AgentStream) -> Any:
-        """Run, show the events, and return the answer if its form is data."""
+        """Run, show the events, and return the answer if it is data."""
         with given.until_the_end:
             return None if given.dry_run else await self._answer_shown(given, agent, stream)
 
@@ -342,7 +342,7 @@ class AgentMagics(Magics):
 
 
 def _show_correction(view: CellView | TerminalView, failure: Failure, answer: str) -> None:
-    """Show the corrected cell in an answer as a diff. A terminal can't take back the code, so that the diff follows."""
+    """Show the corrected cell in an answer as a diff. In a terminal, the diff follows the code, which is printed."""
     block, code = last_block(answer) or ("", "")
     if code and failure.code.strip() not in ("", code):
         diff = code_diff(failure.code, code, failure.cell_id)
@@ -359,7 +359,7 @@ def _question_of(cell_id: str | None, agent: Agent) -> LLMMessage | None:
 
 
 def _outdated(replaced: LLMMessage | None, agent: Agent) -> int:
-    """How many turns follow a turn whose prompt has changed."""
+    """How many turns follow a turn whose prompt has changed; 0 if it is the same."""
     question = None if replaced is None else _question_of(replaced.cell_id, agent)
     if replaced is None or question is None or question.content == replaced.content:
         return 0
@@ -368,7 +368,7 @@ def _outdated(replaced: LLMMessage | None, agent: Agent) -> int:
 
 
 def _feed_unread(view: CellView | TerminalView, event: events.Event) -> None:
-    """Show events that the cell does not read: called agents' runs, printed output, and interrupted calls."""
+    """Show events that are not in the cell's stream: subagents' runs, printed output, and interrupted calls."""
     if isinstance(event, events.ChildEvent | events.ToolPrinted):
         view.feed(event)
     elif isinstance(event, events.ToolResult) and event.outcome is not None and event.outcome.interrupted:
@@ -376,7 +376,7 @@ def _feed_unread(view: CellView | TerminalView, event: events.Event) -> None:
 
 
 def _offer_buttons(agent: Agent, run_id: str) -> None:
-    """Add buttons to the answer. It is already shown, so loading widgets does not delay it."""
+    """Add buttons to the answer. Loading widgets does not delay it, because it is already shown."""
     from nbagent.notebook.display.answer_buttons import answer_buttons
 
     answer_buttons().offer(agent, run_id)

@@ -21,7 +21,7 @@ def analyst(shell: Any, agent: Agent, words: Sequence[str]) -> None:
     found = analyst_of(agent)
     match words:
         case []:
-            off = f"The analyst is off. Its prompt, to read, or to copy and change: {PROMPT_FILE}"
+            off = f"The analyst is off. To read its prompt, or to copy and change it: {PROMPT_FILE}"
             print(_ON if found is not None and found.is_on else off)
         case ["on", *name]:
             prompt = _text_of(" ".join(name).strip("\"'")) if name else None

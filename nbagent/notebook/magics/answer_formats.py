@@ -1,9 +1,8 @@
 """The forms of an answer, `--as`: the model's instructions, and the conversion to a value.
 
-The system prompt of the cell's own requests asks the model for the form. None of that stays in the conversation, the
-answer streams as readable text, and the model can call tools on the way. (A JSON Schema would apply to every turn; use
-`Agent.extract` for that.) Each form is read leniently and checked strictly: part of an answer is never taken for the
-whole.
+The system prompt of the cell's own requests asks the model for the form. So the conversation stays free of it, the
+answer streams as readable text, and the model can call tools first. (A JSON Schema would apply to every turn. For that,
+use `Agent.extract`.) Each form is read leniently and checked strictly: part of an answer is never used as the whole.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 #: Cells that mean "no value" in a column of numbers.
 MISSING = frozenset(("", "-", "–", "—", "n/a", "na", "nan", "none", "null", "<na>"))
-#: A number with more digits is an identifier, or would be rounded.
+#: Numbers with more digits are identifiers, or would be rounded.
 MAX_DIGITS = 15
 _NUMBER = re.compile(r"[-+−]?(?:0|[1-9]\d*|[1-9]\d{0,2}(?:,\d{3})+)(?:\.\d+)?(?:[eE][-+]?\d+)?")
 _PYTHON = ("py", "ipython")
@@ -34,9 +33,9 @@ _PIPE = re.compile(r"(?<!\\)\|")
 
 @dataclass(frozen=True, slots=True)
 class AnswerFormat:
-    """`parse` makes the value from the text of an answer, or raises ValueError; `instructions` are for the model.
+    """`parse` converts the text of an answer to a value, or raises ValueError. `instructions` are for the model.
 
-    `is_data`: the cell returns the value and folds its source text.
+    `is_data`: the cell returns the value and folds the text.
     """
 
     parse: Callable[[str], Any] = str
@@ -62,7 +61,7 @@ def convert_answer(form: str, result: AgentResult) -> Any:
 
 
 def shaped_answer(shape: str, result: AgentResult) -> Any:
-    """The value that `--shape` asked for. Raises ExtractionError, with the result as `partial`, if the run was cut."""
+    """The value for `--shape`. Raises ExtractionError, with the result as `partial`, if the answer is incomplete."""
     try:
         _check_complete(result)
     except ValueError as problem:
@@ -79,11 +78,11 @@ def _failed(option: str, problem: ValueError, answer: str, result: AgentResult) 
 
 def _check_complete(result: AgentResult) -> None:
     if result.status_reason:
-        raise ValueError(f"there is no whole answer. {result.status_reason}")
+        raise ValueError(f"the answer is incomplete. {result.status_reason}")
 
 
 def parse_code(text: str) -> str:
-    """The code of an answer: its Python blocks, or else its other blocks, or else the whole text if that is Python.
+    """An answer's code: its Python blocks, or else its other blocks, or else the whole text if that is Python.
 
     >>> parse_code("Here you are:\\n```python\\nx = 1\\n```")
     'x = 1'
@@ -94,7 +93,7 @@ def parse_code(text: str) -> str:
         return "\n\n".join(content.rstrip() for content in chosen)
     try:
         ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two: nested too deep
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two: too deeply nested
         text = ""
     if not text.strip():
         raise ValueError("there is no code block in the answer")
@@ -126,9 +125,9 @@ def _code_blocks(tokens: Sequence[Any]) -> list[tuple[str, str]]:
 def parse_frame(text: str) -> pd.DataFrame:
     """The table of an answer, from Markdown or JSON: an array of objects, columns, or one object as a single row.
 
-    A Markdown table in a code block counts only if there is none outside. A column becomes numeric if all its cells are
-    numbers; numbers with leading zeros, or with more digits than a float holds, stay text. Raises ValueError if there
-    is not a table or more than one, and if the length of a row differs from the header's.
+    A Markdown table in a code block counts only if there is none outside. A column becomes numeric if all of its cells
+    are numbers. Numbers with leading zeros, or with more digits than a float can represent, stay text. Raises
+    ValueError if there is no table or more than one, or if a row's length differs from the header's.
 
     >>> parse_frame("| city | people |\\n|---|--:|\\n| Bonn | 331,885 |").to_dict("records")
     [{'city': 'Bonn', 'people': 331885}]
@@ -154,7 +153,7 @@ def parse_frame(text: str) -> pd.DataFrame:
 
 
 def _records(value: Any) -> list[Any]:
-    """JSON as rows: an array of objects, alone or as the only value of an object; columns; or one object."""
+    """JSON as rows: from an array of objects, alone or as an object's only value, from columns, or from one object."""
     columns = list(value.values()) if isinstance(value, dict) else []
     if len(columns) == 1 and isinstance(columns[0], list) and all(isinstance(row, dict) for row in columns[0]):
         value = columns[0]
@@ -169,14 +168,14 @@ def _records(value: Any) -> list[Any]:
 
 
 def _tables(text: str, tokens: Sequence[Any]) -> list[tuple[list[str], list[list[str]]]]:
-    """The header and the rows of each Markdown table; cells as plain text."""
+    """The header and the rows of each Markdown table, with cells as plain text."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     tables = [token.map for token in tokens if token.type == "table_open" and token.map]
     return [_table(lines[begin:end]) for begin, end in tables]
 
 
 def _table(lines: Sequence[str]) -> tuple[list[str], list[list[str]]]:
-    """One table. Short and long rows are errors here; the Markdown parser would fill or cut them."""
+    """One table. Rows that are too short or too long are errors: the Markdown parser would fill or cut them."""
     header, rows = _cells(lines[0]), [_cells(line) for line in lines[2:] if _PIPE.search(line)]
     if len(set(header)) < len(header) or "" in header:
         raise ValueError(f"each column of the table needs its own name: {lines[0].strip()}")

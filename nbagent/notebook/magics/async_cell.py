@@ -1,8 +1,8 @@
-"""Awaits a coroutine in an async cell so that the kernel's stop button always works.
+"""Awaits a coroutine in an async cell, where the kernel's stop button always works.
 
 A typed `%%agent` cell becomes an async cell (see `extension`): the coroutine runs on the kernel's own loop, which can
-still serve clicks. ipykernel's interrupt does not wake an idle loop (ipython/ipykernel#881), so this module installs a
-SIGINT handler that does. Everywhere else (`%%time`, `%%capture`, a call from a function) the background loop runs the
+still handle clicks. ipykernel's interrupt does not wake an idle loop (ipython/ipykernel#881), so this module installs a
+SIGINT handler that does. Everywhere else (`%%time`, `%%capture`, a call from a function), the background loop runs the
 coroutine.
 """
 
@@ -25,9 +25,9 @@ GRACE_S = 2.0
 
 
 async def run_in_cell(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Await a coroutine in an async cell. SIGINT cancels it, and raises KeyboardInterrupt once it has cleaned up.
+    """Await a coroutine in an async cell. SIGINT cancels it, and KeyboardInterrupt is raised once it has cleaned up.
 
-    A second SIGINT raises KeyboardInterrupt at once.
+    A second SIGINT raises KeyboardInterrupt immediately.
     """
     loop = asyncio.get_running_loop()
     task = asyncio.ensure_future(coroutine)

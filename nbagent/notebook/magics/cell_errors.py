@@ -1,4 +1,4 @@
-"""Shows errors in cells, and writes cells' errors as text for a model, for `%agent fix`."""
+"""Shows errors in cells, and writes cells' errors for a model, for `%agent fix`."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from nbagent.core.render.control_chars import show_control_chars
 
 E = TypeVar("E", bound=BaseException)
 
-#: Characters of the traceback, of which the end matters most, and of the cell.
+#: Characters from the end of the traceback, and of the cell.
 TRACEBACK_CHARS, CELL_CHARS = 6_000, 4_000
 
 
 def readable(error: E) -> E:
-    """The same error, which the cell then shows as one readable block instead of a traceback through our code."""
+    """The same error. The cell then shows it as one line instead of a traceback through nbagent's code."""
     text = f": {show_control_chars(str(error))}" if str(error) else ""
     lines = [f"\x1b[31m{type(error).__name__}\x1b[0m{text}"]
     error.__dict__["_render_traceback_"] = lambda: lines
@@ -30,7 +30,7 @@ def readable(error: E) -> E:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """How a cell failed. `text` has the code and the traceback, for a model; `code` is the cell's own, as it ran."""
+    """How a cell failed. `text` has its code and the traceback, for a model. `code` is the cell's code as it ran."""
 
     text: str
     code: str = ""
@@ -39,7 +39,7 @@ class Failure:
 
 
 class LastError:
-    """The errors of cells. Wrong `%agent` lines and failed `%%agent` cells don't count: they are not user code.
+    """The cells' errors. Wrong `%agent` lines and failed `%%agent` cells don't count: they are not the user's code.
 
     Until a cell fails, the interpreter's own last error is used.
     """
@@ -52,7 +52,7 @@ class LastError:
         self.offers_fix = True
 
     def note(self, result: Any, cell_id: str | None) -> bool:
-        """Record how a cell ended; `result` is IPython's `ExecutionResult`.
+        """Record how a cell ended. `result` is IPython's `ExecutionResult`.
 
         Returns whether there is an error to fix.
         """
@@ -66,14 +66,14 @@ class LastError:
         return not isinstance(error, KeyboardInterrupt)
 
     def failure(self, cell_id: str | None = None) -> Failure | None:
-        """How this cell failed, or else the last one that did; None if nothing has failed."""
+        """How this cell failed, or else the last cell that failed; None if no cell has failed."""
         if (noted := self.of_cells.get(cell_id or "", self._newest)) is not None:
             return noted
         error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
         return None if error is None or _is_ours(error) else Failure(_text(error, ""))
 
     def hint(self) -> dict[str, str]:
-        """The hint below the newest traceback; `answer_buttons.js` makes it a button where it can."""
+        """The hint below the newest traceback. `answer_buttons.js` makes it a button where it can."""
         place = f' data-nbagent-failed="{self._newest.id}"' if self._newest and self._newest.cell_id else ""
         words = f'<small style="opacity: .65"{place}><code>%agent fix</code> explains this error</small>'
         return {"text/html": words, "text/plain": "%agent fix explains this error"}
@@ -91,7 +91,7 @@ def _is_ours(error: BaseException) -> bool:
 
 
 def _user_frames(frames: TracebackType | None) -> TracebackType | None:
-    """The traceback from the first frame of a cell on, or None if no cell's code ran, as with a SyntaxError."""
+    """The traceback from the first frame in a cell, or None if no cell's code ran, as with a SyntaxError."""
     while frames is not None and frames.tb_frame.f_globals.get("__name__") != "__main__":
         frames = frames.tb_next
     return frames

@@ -1,4 +1,4 @@
-"""The commands of `%agent`. Each gets the shell, the agent and the words after the command's name."""
+"""The commands of `%agent`. Each takes the shell, the agent, and the words after the command's name."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Command:
 
 
 def models(shell: Any, agent: Agent, words: Sequence[str]) -> None:
-    """Show all models that the agent's provider offers, the newest first."""
+    """Show all models that the agent's provider offers, newest first."""
     import pandas as pd
 
     with pd.option_context("display.max_rows", None):  # a table of more than 60 rows shows ten
@@ -114,7 +114,7 @@ def panel(shell: Any, agent: Agent, words: Sequence[str]) -> Any:
 
 
 def new(shell: Any, agent: Agent, words: Sequence[str]) -> None:
-    """Begin another conversation."""
+    """Start another conversation."""
     before = agent.context.here
     agent.context.new_conversation()
     stays = f" This one stays in %agent conversations: {_title(before)}." if before.questions else ""
@@ -139,12 +139,12 @@ def _title(branch: Branch) -> str:
 
 
 def undo(shell: Any, agent: Agent, words: Sequence[str]) -> None:
-    """Take back the last turn."""
+    """Undo the last turn."""
     if not (turn := agent.undo()):
-        print("Nothing to take back.")
+        print("Nothing to undo.")
         return
     question = shortened(" ".join(turn[0].text.split()), QUESTION_CHARS)
-    print(f"Taken back: {show_control_chars(question)!r}. {_messages(len(agent.conversation_history))} left.")
+    print(f"Undone: {show_control_chars(question)!r}. {_messages(len(agent.conversation_history))} left.")
 
 
 def _messages(count: int) -> str:
@@ -157,7 +157,7 @@ def save(shell: Any, agent: Agent, words: Sequence[str]) -> None:
 
 
 def load(shell: Any, agent: Agent, words: Sequence[str]) -> Agent:
-    """Continue the conversation in a file; the agent keeps its provider and tools."""
+    """Continue the conversation in a file. The agent keeps its provider and tools."""
     loaded = Agent.load(_file(words, "load"))
     agent.context.new_conversation()
     agent.context.replace_history(loaded.conversation_history)
@@ -191,7 +191,7 @@ def mode(shell: Any, agent: Agent, words: Sequence[str]) -> None:
 
 
 def hints(shell: Any, agent: Agent, words: Sequence[str]) -> None:
-    """Switch the line below failed cells on or off."""
+    """Switch the hint below failed cells on or off."""
     match words:
         case ["on" | "off" as state]:
             last_error.offers_fix = state == "on"
@@ -212,9 +212,9 @@ def nest(shell: Any, agent: Agent, words: Sequence[str]) -> None:
 
 
 def stop(shell: Any, agent: Agent, words: Sequence[str]) -> None:
-    """Stop the runs of panels and background tasks: of all agents in the notebook, or of the named ones.
+    """Stop the runs of panels and background tasks, of all agents in the notebook or of the named ones.
 
-    Without names, stop MCP clients' calls as well.
+    Without names, clients' calls are stopped as well.
     """
     from nbagent.notebook.panel.conversation import agents_in_panels
 
@@ -269,8 +269,8 @@ def tools(shell: Any, agent: Agent, words: Sequence[str]) -> ToolTable | None:
 
 
 def _definitions(namespace: Mapping[str, Any], agent: Agent, name: str) -> list[FunctionDefinition]:
-    """The tool that `add NAME` names: a function or method of the notebook, a tool of the agent or provider, or a
-    built-in one.
+    """The tools that `add NAME` names: a function or method of the notebook, a tool of the agent or the provider, or
+    built-in ones.
     """
     first, *attributes = name.split(".")
     known = agent.function_registry.get_function(name)
@@ -290,7 +290,7 @@ def _definitions(namespace: Mapping[str, Any], agent: Agent, name: str) -> list[
         return [known]
     if name in (KERNEL, *KERNEL_TOOLS):
         return [tool for tool in kernel_tools() if name in (KERNEL, tool.name)]
-    if name == NOTEBOOK:  # the earlier ones know what the model has read, and their mode
+    if name == NOTEBOOK:  # earlier ones know what the model has read, and have a mode
         before = notebook_tools_of(agent.function_registry)
         return notebook_tools() if before is None else before.definitions()
     functions = [key for key, value in namespace.items() if callable(value)]
@@ -308,7 +308,7 @@ def _switch_on(agent: Agent, definition: FunctionDefinition) -> None:
 
 
 def _registered(agent: Agent, name: str) -> list[str]:
-    """The agent's tools that `drop NAME` names."""
+    """The agent's tools that `NAME` names."""
     names = agent.function_registry.names()
     if name in GROUPS:
         return [tool for tool in GROUPS[name] if tool in names]
@@ -324,7 +324,7 @@ def _tool_name(name: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class ToolTable:
-    """An agent's tools as a cell shows them: nothing is cut, and tools that are off are grey. `frame` has the data.
+    """An agent's tools, displayed in a cell. Nothing is cut, and tools that are off are grey. `frame` has the data.
 
     >>> tools = %agent tools                                                # doctest: +SKIP
     >>> tools.frame.query("not on")                                         # doctest: +SKIP
@@ -415,7 +415,7 @@ COMMANDS: dict[str, Command] = {
     "mcp": Command(
         mcp, MCP_USAGE, "list its MCP servers, resources and prompts; run a prompt; use an mcp.json; close some"
     ),
-    "analyst": Command(analyst, ANALYST_USAGE, "switch on or off: it may write, run and repair cells of this notebook"),
+    "analyst": Command(analyst, ANALYST_USAGE, "switch on or off: it may write, run and fix cells of this notebook"),
     "models": Command(models, "", "list its provider's models"),
     "model": Command(model, "PROVIDER[:MODEL]", "switch to another model; the conversation stays"),
     "key": Command(key, "PROVIDER", "type a provider's key, for this kernel only"),
@@ -423,7 +423,7 @@ COMMANDS: dict[str, Command] = {
     "panel": Command(
         panel, f"[{DOCK}]", "open the conversation in a panel: below the cell, or docked next to the notebook"
     ),
-    "new": Command(new, "", "begin another conversation; this one is kept"),
+    "new": Command(new, "", "start another conversation; this one is kept"),
     "conversations": Command(conversations, "[N]", "list the conversations, or continue number N"),
     "undo": Command(undo, "", "undo the last turn"),
     "save": Command(save, "FILE", "write the conversation to a file"),

@@ -1,7 +1,7 @@
 """Tab completion for `%%agent` and `%agent`: options and their values, agents, models, tools, commands, file names.
 
-It offers only names that this machine already knows: Tab never waits for a provider. Inside the braces of a prompt,
-Python is completed as usual. Nothing is offered in the prose around them.
+It offers only names that are known locally: Tab never waits for a provider. Inside the braces of a prompt, Python is
+completed as usual. In the text around them, nothing is offered.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from nbagent.providers.catalog import with_keys
 
 _CELL = re.compile(r"\s*%%agent(?P<rest>\s.*|)$")
 _LINE = re.compile(r"(?:.*=)?\s*%agent\s(?P<rest>.*)$")
-#: A prompt with only names of skills so far.
+#: A prompt that has only names of skills so far.
 _SKILL = re.compile(r"^\s*%%agent\b(?P<line>.*)\n\s*(?:/[^\s/]+\s+)*(?P<name>/[^\s/]*)$", re.MULTILINE)
 MAX_FILES = 100
 
@@ -36,7 +36,7 @@ Candidates = tuple[Iterable[str], str, str]
 
 
 def matcher(shell: Any, parser: argparse.ArgumentParser) -> Any:
-    """A matcher for IPython's completer; `parser` knows the options of `%%agent`."""
+    """A matcher for IPython's completer. `parser` has the options of `%%agent`."""
 
     @context_matcher(identifier="nbagent")
     def match(context: Any) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def matcher(shell: Any, parser: argparse.ArgumentParser) -> Any:
         if found is None:
             return {"completions": []}
         candidates, typed, kind = found
-        # without a match, offer the typed text itself: otherwise IPython would offer Python's names
+        # if nothing matches, offer the typed text itself, or else IPython would offer Python names
         texts = [text for text in dict.fromkeys(candidates) if text.startswith(typed)] or [typed] * bool(typed)
         completions = [SimpleCompletion(text, type="option" if text.startswith("-") else kind) for text in texts]
         return {"completions": completions, "matched_fragment": typed, "ordered": True, "suppress": True}
@@ -69,7 +69,7 @@ def _complete(shell: Any, parser: argparse.ArgumentParser, context: Any) -> Cand
 
 
 def _skill(shell: Any, text: str) -> Candidates | None:
-    """The skills of the cell's agent, while `/name` is typed at the beginning of its prompt."""
+    """The skills of the cell's agent, while `/name` is typed at the start of the prompt."""
     if (typed := _SKILL.search(text)) is None:
         return None
     agents = agents_of(shell)
@@ -123,7 +123,7 @@ def _is_model(value: Any) -> bool:
     return isinstance(value, type) and hasattr(value, "model_json_schema")
 
 
-#: Which variables fit an option.
+#: Whether a variable fits an option.
 _VARIABLES: dict[str, Callable[[Any], bool]] = {
     "map": lambda value: type(value).__name__ in ("DataFrame", "Series"),
     "shape": _is_model,
@@ -173,7 +173,7 @@ def _tools(shell: Any, words: list[str], typed: str) -> list[str]:
 
 
 def _callables(shell: Any, typed: str) -> list[str]:
-    """The user's functions, and their objects as `shop.`; after the dot the object's methods."""
+    """The user's functions, and objects as `shop.`; after the dot, the object's methods."""
     variables = _variables(shell)
     owner, dot, _ = typed.partition(".")
     if dot:
@@ -190,7 +190,7 @@ def _variables(shell: Any) -> dict[str, Any]:
 
 
 def _is_method(owner: Any, name: str) -> bool:
-    """Whether it is a public method; properties are not evaluated."""
+    """Whether it is a public method. Properties are not evaluated."""
     found = inspect.getattr_static(owner, name, None)
     found = found.__func__ if isinstance(found, staticmethod | classmethod) else found
     return not name.startswith("_") and inspect.isroutine(found)
@@ -201,7 +201,7 @@ def _is_users(function: Any) -> bool:
 
 
 def _files(typed: str) -> list[str]:
-    """Folders and JSON files, which may contain a conversation."""
+    """Folders, and JSON files, which may be conversations."""
     home = os.path.expanduser("~")
     path = home + typed[1:] if typed.startswith("~") else typed
     found = sorted(glob.glob(f"{glob.escape(path)}*"))[:MAX_FILES]

@@ -25,7 +25,7 @@ _NOTHING: Mapping[str, int] = {}
 
 
 def dry_run_bundle(preview: Preview, added: Mapping[str, int] = _NOTHING) -> dict[str, str]:
-    """The preview as a mimebundle. `added` are tokens by their source, from `added_by_toolsets`."""
+    """The preview as a mimebundle. `added` has tokens by source, from `added_by_toolsets`."""
     return {"text/html": _as_html(preview, added), "text/plain": _as_text(preview, added)}
 
 
@@ -44,7 +44,7 @@ def added_by_toolsets(agent: Agent, preview: Preview) -> dict[str, int]:
 
 
 def _as_html(preview: Preview, added: Mapping[str, int]) -> str:
-    """Messages and tools folded, each with its tokens; a footer with their sum."""
+    """Messages and tools, folded, each with its tokens, and a footer with their sum."""
     notes = "".join(map(render.note_html, [TITLE, *_notes(preview)]))
     blocks = []
     for message in preview.messages:
@@ -103,7 +103,7 @@ def _about(tokens: int) -> str:
 
 
 def _footer(preview: Preview, added: Mapping[str, int]) -> list[str]:
-    """Model, options, number of messages, tools and tokens, and their input cost, without the answer."""
+    """Model, options, numbers of messages, tools and tokens, and the input's cost, without the answer."""
     simple = {name: value for name, value in preview.options.items() if isinstance(value, str | int | float)}
     options = [f"{name.replace('_', ' ')} {value}" for name, value in simple.items()]
     counts = [(len(preview.messages), "message"), (len(preview.functions), "tool")]

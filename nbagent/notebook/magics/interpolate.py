@@ -1,4 +1,4 @@
-"""`{expression}` in the text of a cell: replaced by the value of a Python expression in the user's namespace.
+"""`{expression}` in a cell's text is replaced by the value of a Python expression in the user's namespace.
 
 As in an f-string, a conversion and a format may follow: `{name!r}`, `{mean:.2f}`, `{day:%d %B}`. LaTeX and JSON also
 contain colons, so only a format for numbers, text or dates counts as one.
@@ -31,7 +31,7 @@ _FORMAT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """The text in a pair of braces, as `source`, and its parts."""
+    """The text between two braces (`source`) and its parts."""
 
     source: str
     expression: str
@@ -42,8 +42,8 @@ class Field:
 def interpolate(text: str, namespace: dict[str, Any]) -> str | list[dict[str, Any]]:
     """The text with each `{expression}` replaced by its value; content parts if a value is an image.
 
-    Text in braces that is not an expression stays unchanged; `{{` and `}}` are braces. A DataFrame becomes its shape,
-    dtypes and head. Raises UsageError for an unknown name, and for an expression or a format that fails. A label such
+    Text in braces that is not an expression stays unchanged, and `{{` and `}}` are braces. A DataFrame becomes its
+    shape, dtypes and head. Raises UsageError for an unknown name, and if an expression or a format fails. A label such
     as `{fig:1}` stays unchanged if there is no such name.
 
     >>> interpolate("Is {n} odd? {n:.2f} {n!r:>3} {no expression} {{n}}", {"n": 3})
@@ -75,7 +75,7 @@ def split(text: str) -> Iterator[tuple[str, Field | None]]:
 
 
 def _field(text: str, opening: int) -> Field | None:
-    """The field from this opening brace to a closing one on the same line, or None if there is no expression.
+    """The field from this opening brace to a closing brace on the same line, or None if there is no expression.
 
     A literal (`{1}`, `{...}`) is not an expression: it is probably LaTeX or JSON.
     """
@@ -119,7 +119,7 @@ def _is_literal(tree: ast.Expression) -> bool:
 
 
 def evaluate(field: Field, namespace: dict[str, Any]) -> str | list[dict[str, Any]]:
-    """The value of a field: a text, or content parts if it is an image. Raises UsageError if it fails."""
+    """The value of a field: text, or content parts if it is an image. Raises UsageError if it fails."""
     try:
         value = eval(field.expression, namespace)  # noqa: S307  the user's own expression in the user's own kernel
         if field.conversion:

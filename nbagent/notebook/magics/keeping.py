@@ -30,11 +30,11 @@ from nbagent.trace.trace import Trace
 
 
 def keep(shell: Any, agent: Agent, words: Sequence[str]) -> None:
-    """Write conversation and trace to files after each turn from now on, or stop that."""
+    """Start or stop writing the conversation and the trace to files after each turn."""
     if list(words) == ["off"]:
         ended = current_keeper()
         end_keeping()
-        print(f"No longer kept; {ended.path.name} stays." if ended else "No conversation is kept.")
+        print(f"No longer kept. {ended.path.name} stays." if ended else "No conversation is kept.")
         return
     path = _path(shell, words, "keep")
     keeper = begin_keeping(shell, path)
@@ -48,7 +48,7 @@ def keep(shell: Any, agent: Agent, words: Sequence[str]) -> None:
 
 
 def restore(shell: Any, agent: Agent, words: Sequence[str]) -> None:
-    """Restore a kept conversation and its trace. Prompts of this kernel follow it."""
+    """Restore a kept conversation and its trace. This kernel's own prompts follow it."""
     keeper = current_keeper()
     path = keeper.path if keeper and not words else _path(shell, words, "restore")
     if not path.exists():
@@ -75,7 +75,7 @@ def restore(shell: Any, agent: Agent, words: Sequence[str]) -> None:
     also = f" {count_questions(mine).capitalize()} of this kernel come after." if mine else ""
     others = len(kept.branches) - 1
     also += f" {others} other branch{'es' * (others > 1)} as well." if others else ""
-    traced = "" if trace is not None else f" There is no {trace_path(path).name}, so nothing is known of their runs."
+    traced = "" if trace is not None else f" There is no {trace_path(path).name}, so nothing is known about their runs."
     print(f"{count} from {path.name}, {_saved_at(path)}.{also}{traced}")
     if is_theirs:  # perhaps a stranger's
         print(f"The system prompt now comes from {path.name}; agent.system_prompt = None removes it:")
@@ -88,7 +88,7 @@ def _path(shell: Any, words: Sequence[str], command: str) -> Path:
     if name:
         path = checked_path(name).absolute()
         if path.suffix != ".json":
-            raise UsageError(f"%agent {command} {name}: the file's name has to end with .json")
+            raise UsageError(f"%agent {command} {name}: the file's name must end with .json")
         return path
     if (notebook := notebook_path(shell)) is None:
         raise UsageError(f"%agent {command}: this notebook's name is not known here; write %agent {command} FILE.json")

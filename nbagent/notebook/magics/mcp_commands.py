@@ -29,7 +29,7 @@ _COLUMNS = ["server", "state", "tools", "revision", "address", "about"]
 
 
 def mcp(shell: Any, agent: Agent, words: Sequence[str]) -> MCPTable | pd.DataFrame | None:
-    """List the agent's MCP servers or their offers; send a prompt; use a file's servers; close some."""
+    """List the agent's MCP servers, their resources or prompts, send a prompt, use a file's servers, or close some."""
     match words:
         case []:
             return mcp_table(agent)
@@ -54,7 +54,7 @@ def mcp(shell: Any, agent: Agent, words: Sequence[str]) -> MCPTable | pd.DataFra
 
 
 def _offers(agent: Agent, kind: str) -> pd.DataFrame:
-    """The resources or prompts of all servers, one row each. It waits for connecting servers."""
+    """The resources or prompts of all servers, one row each. Waits for servers that are connecting."""
     import pandas as pd
 
     rows: list[dict[str, Any]] = []
@@ -67,14 +67,14 @@ def _offers(agent: Agent, kind: str) -> pd.DataFrame:
 
 
 def _shown(value: Any) -> str:
-    """A cell of the table; an optional argument has a question mark."""
+    """A cell of the table. Optional arguments have a question mark."""
     if isinstance(value, dict):
         value = " ".join(name if needed else f"{name}?" for name, needed in value.items())
     return render.printable(shortened(value, MAX_TEXT))
 
 
 def prompt_text(agent: Agent, words: Sequence[str]) -> str:
-    """The text of a prompt from `SERVER:NAME KEY=VALUE …`; values may have quotes around them."""
+    """The text of a prompt from `SERVER:NAME KEY=VALUE …`. Values may be quoted."""
     name, *given = shlex.split(" ".join(words)) or [""]
     server, _, prompt = name.partition(":")
     servers = servers_of(agent)

@@ -1,4 +1,4 @@
-"""Parses the options of a `%%agent` line. An error names the wrong value and what was probably meant."""
+"""Parses the options of a `%%agent` line. Errors name the wrong value, and what was probably meant."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nbagent.notebook.magics.interpolate import evaluate, split
 from nbagent.providers.provider_facts import LEVELS
 from nbagent.text import did_you_mean
 
-#: A value's number, between characters that no line contains.
+#: Stands for a value by its number, between characters that no line contains.
 _VALUE = re.compile("\0(\\d+)\0")
 
 #: The values of `--thinking`.
@@ -27,10 +27,10 @@ OF_REQUESTS = ("thinking", "temperature")
 
 
 def parse(magic: Any, line: str, namespace: dict[str, Any]) -> Any:
-    """The options of `line` as attributes, parsed by the arguments that `magic_arguments` gave to the function.
+    """The options of `line` as attributes, parsed by the function's `magic_arguments`.
 
-    Each `{expression}` in it is replaced by its value in the namespace. The value always stays within one word: it
-    never becomes an option.
+    Each `{expression}` in it is replaced by its value in the namespace. A value always stays within one word and never
+    becomes an option.
     """
     words = _words(line, namespace, magic.parser)
     try:
@@ -55,12 +55,12 @@ def parse(magic: Any, line: str, namespace: dict[str, Any]) -> Any:
 
 
 def of_requests(given: Any) -> dict[str, Any]:
-    """A line's request options. The agent's settings apply to the rest."""
+    """The request options in a line. For others, the agent's settings apply."""
     return {name: value for name in OF_REQUESTS if (value := getattr(given, name)) is not None}
 
 
 def _words(line: str, namespace: dict[str, Any], parser: Any) -> list[str]:
-    """The line split at spaces that are not in quotes or values, with the values in their words."""
+    """The words of the line, split at spaces that are not in quotes or values, with the values inserted."""
     values: list[str] = []
     marked = ""
     for literal, field in split(line.replace("\0", "")):
@@ -83,7 +83,7 @@ def _words(line: str, namespace: dict[str, Any], parser: Any) -> list[str]:
         before = words[-1] if words else ""
         option = next((long for name, long in long_names.items() if before[:1] == "-" and name.startswith(before)), "")
         if whole != word and option and not word.startswith("-"):
-            # as one word with its option: a separate value that begins with a dash would be taken for an option
+            # in one word with its option: a separate value that starts with a dash would count as an option
             quoted = f'"{whole}"' if unquoted(word) == word and unquoted(whole) != whole else whole
             words[-1] = f"{option}={quoted}"
         elif whole != word and word.startswith("\0") and whole.startswith("-"):
@@ -135,7 +135,7 @@ def expression(text: str) -> str:
 
 
 def value_of(shell: Any, option: str, source: str) -> Any:
-    """The value of the expression that an option was given, in the user's namespace. Raises UsageError if it fails."""
+    """The value of an option's expression in the user's namespace. Raises UsageError if it fails."""
     try:
         return eval(source, shell.user_ns)  # noqa: S307  the user's own expression in the user's own kernel
     except NameError as error:

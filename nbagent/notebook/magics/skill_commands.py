@@ -22,7 +22,7 @@ _COLUMNS = ("skill", "state", "kind", "scope", "description")
 
 
 def skills(shell: Any, agent: Agent, words: Sequence[str]) -> SkillTable:
-    """Return the agent's skills as a table; use more, trust the project's, or look for changes."""
+    """Use more skills, trust the project's, or look for changes. Returns the agent's skills as a table."""
     match words:
         case []:
             pass

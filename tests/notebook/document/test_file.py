@@ -188,7 +188,9 @@ def test_a_folder_that_is_missing_is_named(tmp_path):
 async def test_an_unknown_kernel_is_named_with_the_known_ones(tmp_path):
     async with FileNotebook(tmp_path / "new.ipynb", kernel="julia-9") as document:
         cell = await document.insert("1")
-        with pytest.raises(ConfigurationError, match="no kernel 'julia-9' is installed here. Installed kernels: .*tested"):
+        with pytest.raises(
+            ConfigurationError, match="no kernel 'julia-9' is installed here. Installed kernels: .*tested"
+        ):
             await document.run(cell.id)
 
 

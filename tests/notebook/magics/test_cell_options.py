@@ -89,7 +89,7 @@ def test_code_goes_into_a_cell_below_and_running_again_adds_one_only_for_other_c
         return [{"source": "set_next_input", "text": text, "replace": False}]
 
     assert run_again() == (made("x = 1"), "")
-    assert run_again() == ([], "The code is the same as before: no cell was added. --keep adds one.\n")
+    assert run_again() == ([], "The code is the same as before, so no cell was added. --keep adds one.\n")
     payload, said = run_again()
     assert payload == made("x = 2")
     assert "still there" in said

@@ -264,7 +264,7 @@ def test_without_a_name_or_a_file_the_error_says_what_to_write(tmp_path):
             "keep": "this notebook's name is not known here; write %agent keep FILE.json",
             "restore": "this notebook's name is not known here; write %agent restore FILE.json",
             "restore other.json": "there is no other.json",
-            "keep talk.txt": "has to end with .json",
+            "keep talk.txt": "must end with .json",
             "keep nowhere/talk.json": "No such file or directory",
         }.items():
             cell = kernel.run(f"%agent {line}")

@@ -34,7 +34,7 @@ def summaries(page):
     return [re.sub(r"<[^>]*>", "", each) for each in re.findall(r"<summary>(.*?)</summary>", page)]
 
 
-def test_the_steps_of_a_child_come_live_and_are_folded_in_the_end(shared, tmp_path):
+def test_a_subagent_s_steps_appear_live_and_are_folded_at_the_end(shared, tmp_path):
     steps(shared, tmp_path / "gate")
     cell = shared.send("%%agent\nWhich penguin is the heaviest?")
     shared.until(cell, lambda: "It is the" in cell.html)
@@ -48,7 +48,7 @@ def test_the_steps_of_a_child_come_live_and_are_folded_in_the_end(shared, tmp_pa
     assert shared.value("agent.trace.tree().roots[0].sums['n_calls']") == 4
 
 
-def test_the_person_at_the_panel_is_asked_about_the_calls_of_a_child(shared):
+def test_a_subagent_s_calls_are_approved_in_the_panel(shared):
     shared.ok("agent = asking(Agent(ScriptedProvider([call, 'Gone.']), tools=[wipe]))")
     panel = Panel(shared)
     panel.ask("Wipe")
@@ -58,7 +58,7 @@ def test_the_person_at_the_panel_is_asked_about_the_calls_of_a_child(shared):
     assert result(shared, "wiped") == "[('cities', 3)]"
 
 
-def test_a_panel_shows_what_checks_of_a_child_print_below_the_call_that_asks_it(shared):
+def test_a_panel_shows_what_a_subagent_s_checks_print_below_its_call(shared):
     shared.ok("agent = asking(Agent(ScriptedProvider(['The emperor.']), validators=[lambda answer: print('checked')]))")
     panel = Panel(shared)
     panel.ask("Which penguin is the heaviest?")

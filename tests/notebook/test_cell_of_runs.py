@@ -52,7 +52,7 @@ def check(kernel, way):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_every_way_of_asking_knows_its_cell(kernel, way):
+def test_every_kind_of_prompt_knows_its_cell(kernel, way):
     check(kernel, way)
 
 

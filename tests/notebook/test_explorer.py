@@ -132,7 +132,7 @@ fork.chat_sync("Sure?")
 boss.trace.explore()"""
 
 
-def test_runs_of_forks_and_of_agents_that_tools_asked_are_there(kernel):
+def test_runs_of_forks_and_subagents_are_included(kernel):
     rows = Explorer(kernel, MADE).rows
     assert [(row[0], row[-1]) for row in rows] == [("Find out", ""), ("Which is heaviest?", "Find out"), ("Sure?", "")]
 

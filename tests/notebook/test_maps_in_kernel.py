@@ -64,7 +64,7 @@ def test_a_cell_asks_about_each_row(kernel):
     assert kernel.value("counted.letters.tolist(), counted.index.tolist()") == ([1, 2, 3], [1, 1, 2])
 
 
-def test_the_bar_of_a_map_stands_in_its_cell_and_in_a_panel(kernel):
+def test_a_map_s_progress_bar_is_in_its_cell_and_in_a_panel(kernel):
     kernel.ok("Halting.halt = 'dddd'")
     panel = Panel(kernel)
     cell = kernel.send("%%agent --map words\n{word}")
@@ -77,7 +77,7 @@ def test_the_bar_of_a_map_stands_in_its_cell_and_in_a_panel(kernel):
     assert re.fullmatch(r"map · 3 of 4 rows · \$0\.0000 · 0 errors · \d+ s", last)
 
 
-def test_a_cell_returns_a_value_of_the_shape_that_it_asks_for(kernel):
+def test_a_cell_returns_a_value_of_the_type_in_shape(kernel):
     assert kernel.ok("%%agent --shape Word -o word\nccc").result == "Word(letters=3)"
     assert kernel.value("word.letters, _agent.data == word") == (3, True)
 
@@ -94,7 +94,7 @@ def test_a_cell_returns_a_value_of_the_shape_that_it_asks_for(kernel):
         ("%%agent --map words --new\n{word}", "--new can't be used with --map"),
     ],
 )
-def test_what_is_wrong_is_named_before_anything_is_sent(kernel, cell, problem):
+def test_wrong_input_is_named_before_anything_is_sent(kernel, cell, problem):
     failed = kernel.run(cell)
     assert failed.status == "error"
     assert problem in failed.traceback + failed.stderr  # the latter of wrong options
@@ -103,7 +103,7 @@ def test_what_is_wrong_is_named_before_anything_is_sent(kernel, cell, problem):
     assert state == ([], "scripted", None, False)
 
 
-def test_a_map_over_its_budget_asks_the_person_and_is_refused_where_nobody_is(kernel):
+def test_a_map_over_budget_needs_approval_and_is_refused_if_nobody_can_give_it(kernel):
     kernel.ok("costly = Agent(ScriptedProvider(lambda *_: 'fine', price={'input': 0, 'output': 1e6}))")
     over = "(await costly.map(words, '{word}', budget=3)).status.tolist()"
     assert "pass allow_partial=True" in kernel.run(over, allow_stdin=False).traceback

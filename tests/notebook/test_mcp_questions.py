@@ -24,7 +24,7 @@ def kernel(shared):
 
 
 @pytest.mark.parametrize(("button", "result"), [("Answer", "1 of size L"), ("Deny", "decline")])
-def test_the_question_is_a_form_in_the_panel(kernel, button, result):
+def test_a_server_s_question_is_a_form_in_the_panel(kernel, button, result):
     panel = Panel(kernel)
     panel.ask("Order.")
     panel.until_text("play asks you", "Which size?", "waiting for you…")

@@ -107,7 +107,7 @@ def test_the_plots_of_run_code_are_shown_once_and_go_to_the_model(kernel, show):
 
 
 @pytest.mark.kernel
-def test_a_tools_plot_with_signs_that_no_font_has_comes_without_warnings(kernel):
+def test_a_plot_with_characters_that_no_font_has_causes_no_warnings(kernel):
     kernel.ok("""
 @tool
 def draw() -> str:

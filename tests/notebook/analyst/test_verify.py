@@ -19,7 +19,7 @@ async def notebook(path, *sources, run=True):
     return cells
 
 
-async def test_what_runs_again_and_shows_the_same_is_ok(tmp_path):
+async def test_a_notebook_that_runs_again_with_the_same_outputs_is_ok(tmp_path):
     await notebook(
         tmp_path / "good.ipynb",
         "%matplotlib inline\nimport matplotlib.pyplot as plt, os\nprint(object())",

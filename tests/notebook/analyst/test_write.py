@@ -54,7 +54,7 @@ WRITTEN = [
 ]
 
 
-async def test_a_task_becomes_cells_that_run_again_and_the_next_one_goes_on(tmp_path):
+async def test_a_task_becomes_cells_that_run_again_and_the_next_task_continues(tmp_path):
     told = []
     path = tmp_path / "report.ipynb"
     result = await write_notebook(path, "How many?", Agent(script(*WRITTEN)), kernel="tested", tell=told.append)
@@ -84,7 +84,7 @@ async def test_a_task_becomes_cells_that_run_again_and_the_next_one_goes_on(tmp_
     assert again.ok
 
 
-async def test_what_can_not_be_mended_is_tried_so_often_and_told(tmp_path):
+async def test_a_problem_that_can_not_be_fixed_is_reported_after_all_tries(tmp_path):
     path = tmp_path / "broken.ipynb"
     async with FileNotebook(path, kernel="tested") as document:
         await document.insert("1 / 0")
@@ -128,7 +128,7 @@ def command(monkeypatch, *arguments, turns=()):
     return main([*map(str, arguments), "--kernel", "tested"])
 
 
-def test_the_commands_print_what_became_of_the_notebook(tmp_path, monkeypatch, capsys):
+def test_the_commands_print_the_outcome(tmp_path, monkeypatch, capsys):
     path = tmp_path / "report.ipynb"
     assert command(monkeypatch, "write", path, "How many?", turns=WRITTEN) == 0
     shown = capsys.readouterr()
@@ -161,7 +161,7 @@ def test_the_commands_print_what_became_of_the_notebook(tmp_path, monkeypatch, c
     assert capsys.readouterr().out.startswith(f"{path}: no cell changed.\n")
 
 
-async def test_a_program_that_nobody_allowed_is_run_by_no_later_step(tmp_path):
+async def test_a_program_that_nobody_approved_never_runs_later(tmp_path):
     path, made = tmp_path / "report.ipynb", tmp_path / "made"
     turns = [add(f"!touch {made}"), run, "It may not run."]
     result = await write_notebook(path, "Touch it.", Agent(script(*turns, *["No."] * TRIES)), kernel="tested")

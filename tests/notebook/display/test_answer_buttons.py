@@ -69,7 +69,7 @@ def test_answers_in_a_panel_have_thumbs_whether_it_saw_the_run_or_not(kernel):
 
 
 @pytest.mark.parametrize("code", ["nbagent.ChatPanel(agent)", ASK])
-def test_what_a_headless_run_saves_names_no_run(kernel, code):
+def test_a_headless_run_s_output_names_no_run(kernel, code):
     cell = kernel.ok(f"await agent.chat('Is it?')\n{code}" if "Panel" in code else code, allow_stdin=False)
     page = cell.html or cell.of("execute_result")[0]["data"]["text/html"]
     assert "nbagent-foot" in page

@@ -32,7 +32,7 @@ def edited(arguments, change):
     return asyncio.run(ask())
 
 
-def test_a_single_text_is_edited_as_it_is_and_everything_else_as_json():
+def test_a_single_text_is_edited_as_text_and_everything_else_as_json():
     assert edited({"code": CODE}, str) == ("code", True)
     assert edited({"code": CODE}, lambda text: text.replace('"a"', '"b"')) == ("code", {"code": CODE.replace("a", "b")})
     for arguments in ({"code": CODE, "n": 1}, {"n": 1}, {"code": "x = 1 \u202e# safe"}):
@@ -52,7 +52,7 @@ def question(arguments, name="run"):
     return shown, form, {each.description: each for each in form.box.children[-1].children}
 
 
-def test_a_plan_is_asked_about_as_a_checklist_unless_that_would_hide_something():
+def test_a_plan_is_approved_as_a_checklist_unless_that_would_hide_something():
     steps = [{"step": "Load"}, {"step": "Plot", "status": "pending", "note": "in <b>"}]
     shown, _, _ = question({"steps": steps}, "update_plan")
     assert "Work by this plan?Plan: 0 of 2 done" in shown
@@ -73,7 +73,7 @@ def test_blank_lines_and_spaces_push_nothing_out_of_sight():
 
 
 @pytest.mark.parametrize("code", ["x = 1\n" * 61 + "evil()", "x" * 6_100 + "\nevil()"])
-def test_a_long_text_has_to_be_seen_before_it_is_approved(code):
+def test_a_long_text_must_be_shown_before_it_can_be_approved(code):
     shown, form, buttons = question({"code": code})
     assert "evil()" not in shown
     assert "below]" in shown
@@ -122,7 +122,7 @@ def answered(act, call=None):
 
 
 @pytest.mark.parametrize(("place", "answer"), [(0, True), (1, Allow.TOOL), (2, Allow.CALL)])
-def test_a_yes_may_hold_for_the_session_but_not_that_to_edited_arguments(place, answer):
+def test_an_approval_may_last_for_the_session_unless_arguments_were_edited(place, answer):
     def approve(children):
         children["Approve for"].index = place
         children["Approve"].click()
@@ -141,7 +141,7 @@ def test_a_yes_may_hold_for_the_session_but_not_that_to_edited_arguments(place, 
     assert [answered(act) for act in (approve, edit, cancel)] == [answer, {"code": "y = 2"}, answer]
 
 
-def test_a_no_may_have_a_reason():
+def test_a_denial_may_have_a_reason():
     def act(children):
         children["Reason"].value = "use the copy."
         children["Deny"].click()

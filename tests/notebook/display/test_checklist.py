@@ -49,7 +49,7 @@ FIRST = "Plan: 0 of 2 done\n  → Load a.csv\n  ○ Plot it"
 REVISED = "Plan: 0 of 2 done, 1 dropped\n  ✗ Load a.csv (not there)\n  → Make data\n  ○ Plot it"
 
 
-async def test_the_checklist_is_updated_in_its_place_and_a_failed_update_stands_for_itself():
+async def test_the_checklist_is_updated_in_place_and_a_failed_update_is_shown_as_a_call():
     displays: dict[int, dict[str, str]] = {}
     agent, transcript = agent_of_turns(), Transcript(timings=False)
     states = await shown(agent, CellView(transcript, displays.__setitem__))

@@ -28,7 +28,7 @@ def asking(child, *turns):
     return agent, transcript
 
 
-async def test_what_children_spend_counts_in_the_footer():
+async def test_subagents_costs_count_in_the_footer():
     spent = {"usage": Usage(90, 10)}
     child = answering(LLMResponse("Deep.", metadata=spent))
     agent, transcript = asking(child, LLMResponse("", [call("research", question="So?")], metadata=spent))
@@ -38,7 +38,7 @@ async def test_what_children_spend_counts_in_the_footer():
     assert "scripted · 90 in · 10 out" in transcript.html()
 
 
-async def test_a_tool_of_ones_own_that_asks_many_agents():
+async def test_a_tool_that_runs_many_subagents():
     async def research(question: str) -> str:
         """Ask many."""
         await asyncio.gather(*(answering("x").chat(f"Number {n}") for n in range(MAX_RUNS + 3)))
@@ -53,7 +53,7 @@ async def test_a_tool_of_ones_own_that_asks_many_agents():
     assert "and 3 more" in transcript.plain()
 
 
-async def test_what_a_child_says_is_never_raw_html():
+async def test_a_subagent_s_text_is_never_raw_html():
     for text in (payload.text for payload in PAYLOADS[::7]):
         agent, transcript = asking(answering(call(text, query=text), text, tools=[search]))
         await agent.chat("Go")

@@ -33,7 +33,7 @@ async def shown(agent):
     return displays
 
 
-async def test_marks_stand_behind_what_they_prove_and_lead_to_the_source():
+async def test_citation_marks_follow_the_cited_text_and_lead_to_the_source():
     displays = await shown(asked(source(14), source(25, "https://b.org", "B"), source(36)))
     page = displays.html
     link = '<a href="https://a.org/x?a=1&amp;b=(2)" target="_blank" rel="noopener noreferrer nofollow">[1]</a>'
@@ -72,7 +72,7 @@ async def test_a_long_answer_keeps_its_marks_wherever_it_is_cut():
     assert len(re.findall(r"\.\[\d+\] words", displays.text)) == 30
 
 
-async def test_a_panel_of_the_past_and_a_result_show_them_too():
+async def test_past_turns_and_results_show_citations_too():
     agent = asked(source(14))
     result = await agent.chat("Which?")
     turn = [message for message in agent.conversation_history if message.role != "system"]

@@ -20,7 +20,7 @@ def new_code(page):
     ("before", "after"),
     [("a = 1\nb = [a][1]", "a = 1\nb = [a][0]\nb"), ("x", "y"), ("", "x = 1"), ("a\n\n\nb", "a\n\nb\n\nc")],
 )
-def test_what_is_not_removed_is_the_new_code(before, after):
+def test_the_lines_that_are_not_removed_are_the_new_code(before, after):
     bundle = code_diff(before, after, "cell-1")
     assert new_code(bundle["text/html"]) == after + "\n"
     assert 'data-nbagent-cell="cell-1"' in bundle["text/html"]

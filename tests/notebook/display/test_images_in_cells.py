@@ -29,7 +29,7 @@ async def shown(parts):
     return displays
 
 
-async def test_images_stand_where_they_came():
+async def test_images_are_shown_where_they_arrived():
     displays = await shown([words("**one**"), IMAGE, words("two"), IMAGE])
     html = displays.html
     assert html.count(TAG) == 2

@@ -56,7 +56,7 @@ NO_TOOL += "(use the tool&#x27;s words, or a larger model)"
 
 
 @pytest.mark.parametrize(("question", "origin"), [("Add 2.", "quoted from the tool"), ("Which is heaviest?", NO_TOOL)])
-async def test_the_footer_tells_where_a_small_model_s_answer_comes_from(question, origin):
+async def test_the_footer_says_where_a_small_model_s_answer_comes_from(question, origin):
     agent, live = Agent(FakeCompleter('{"a": 2}'), tools=[add]), Transcript(timings=False)
     agent.observers.append(live.feed)
     result = await agent.chat(question)
@@ -77,14 +77,14 @@ async def test_turns_are_shown_without_a_trace(agent):
     assert "Two." not in plain
 
 
-def test_the_cell_that_asked_is_named_and_a_panel_is_not():
+def test_a_prompt_s_cell_is_named_and_a_panel_is_not():
     run = {"source": "cell", "execution_count": 5, "cell_id": '"><script>alert(1)</script>'}
     asked_in = "&quot;&gt;&lt;script&gt;alert(1)&lt;/script&gt;"
     assert cell_link(run) == f'<small data-nbagent-asked-in="{asked_in}">cell [5]</small>'
     assert cell_link({"source": "panel", "execution_count": None, "cell_id": None}) == ""
 
 
-async def test_what_agents_did_that_a_tool_asked_stands_below_its_call_as_it_did_live():
+async def test_subagents_steps_are_below_their_call_as_they_were_live():
     def asking(name, *turns, **options):
         return Agent(ScriptedProvider(turns, model="m"), **options).as_tool(name, "Ask.")
 
@@ -105,7 +105,7 @@ async def test_what_agents_did_that_a_tool_asked_stands_below_its_call_as_it_did
     assert "<strong>2</strong>" in past.html()
 
 
-async def test_what_was_told_of_a_run_stays():
+async def test_a_run_s_notes_stay():
     def has_a_number(answer):
         if not any(map(str.isdigit, answer)):
             raise ValueError("Name <b>a number</b>.")

@@ -109,7 +109,7 @@ def test_a_saved_answer_is_small():
     assert not re.search("https?:|<script|<link|@import|url", displays.html)
 
 
-def test_updates_are_few_and_the_last_one_is_whole():
+def test_updates_are_few_and_the_last_one_is_complete():
     words = " ".join(f"word{n}" for n in range(2_000))
     _, displays = shown(ScriptedProvider([words]))
     assert len(displays.sent) < 200
@@ -189,7 +189,7 @@ def grown(text, cuts):
     return transcript, shown
 
 
-def test_what_is_shown_at_the_end_does_not_depend_on_how_the_answer_came():
+def test_the_final_display_does_not_depend_on_how_the_answer_arrived():
     at_once, _ = grown(LONG_ANSWER, [])
     in_pieces, shown = grown(LONG_ANSWER, sorted(random.Random(0).sample(range(1, len(LONG_ANSWER)), 300)))
     assert in_pieces.bundles() == at_once.bundles()

@@ -45,7 +45,7 @@ def test_a_data_frame_is_a_table():
     assert max(map(len, re.findall("<td>(.*?)</td>", html))) < 120
 
 
-def test_a_missing_value_is_a_dash_and_a_text_stays_as_it_is():
+def test_a_missing_value_is_a_dash_and_text_stays_unchanged():
     def rows() -> pd.DataFrame:
         whole = pd.array([1, None], dtype="Int64")
         return pd.DataFrame({"x": [0.5, np.nan], "whole": whole, "when": [pd.NaT, pd.NaT], "text": ["nan", None]})
@@ -71,7 +71,7 @@ def feed(transcript, kind, call_id, **fields):
     transcript.feed(kind("", call_id, {}, metadata, **fields))
 
 
-def test_what_a_running_call_prints_stands_below_it_and_folds_when_it_is_done():
+def test_a_running_call_s_printed_text_is_below_it_and_folds_when_it_ends():
     transcript, outputs = Transcript(), [{"stream": "stdout", "text": "epoch 1\n\x1b[1mepoch <2>\x1b[0m\n\n"}]
     feed(transcript, events.ToolCall, "fit")
     feed(transcript, events.ToolStarted, "fit")
@@ -90,7 +90,7 @@ def test_what_a_running_call_prints_stands_below_it_and_folds_when_it_is_done():
     assert "a chart" in displayed, "what was displayed stays visible"
 
 
-def test_the_time_of_a_group_begins_with_a_call_that_waits_for_nobody():
+def test_a_group_s_time_starts_with_the_first_call_that_needs_no_approval():
     transcript = Transcript()
     transcript.feed(events.TurnStarted())
     for name in ("a", "b"):

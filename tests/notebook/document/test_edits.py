@@ -122,7 +122,7 @@ async def all_done(file, memory, done):
 
 
 @given(st.lists(steps, max_size=12))
-def test_back_ends_are_equal_and_undo_keeps_what_the_person_wrote(done):
+def test_both_back_ends_agree_and_undo_keeps_the_person_s_text(done):
     async def check():
         with TemporaryDirectory() as folder:
             file, memory = documents(folder)
@@ -146,7 +146,7 @@ def test_back_ends_are_equal_and_undo_keeps_what_the_person_wrote(done):
 
 
 @given(st.lists(steps.filter(lambda step: step[0] != PERSON), max_size=12))
-def test_undoing_all_runs_gives_the_old_notebook_back(done):
+def test_undoing_all_runs_restores_the_notebook(done):
     async def check():
         with TemporaryDirectory() as folder:
             file, memory = documents(folder)

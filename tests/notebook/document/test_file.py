@@ -42,7 +42,7 @@ def valid(path):
     return nbformat.read(path, as_version=4)
 
 
-async def test_a_file_begins_with_the_first_change_and_its_cells_run(tmp_path):
+async def test_the_first_change_creates_the_file_and_its_cells_run(tmp_path):
     async with FileNotebook(tmp_path / "new.ipynb", kernel="tested") as document:
         assert await document.cells() == []
         assert not document.path.exists()
@@ -67,7 +67,7 @@ async def test_a_file_begins_with_the_first_change_and_its_cells_run(tmp_path):
     ids=["jupyter", "colab", "compact", "ascii"],
 )
 @pytest.mark.parametrize("line_end", ["\n", "\r\n"], ids=["lf", "crlf"])
-async def test_what_is_not_changed_stays_byte_for_byte(tmp_path, style, line_end):
+async def test_unchanged_parts_stay_byte_for_byte(tmp_path, style, line_end):
     path = written(tmp_path / "theirs.ipynb", **style)
     text = path.read_text("utf-8").replace("1.5", "1.50").replace("1e-07", "1E-7").replace("\n", line_end)
     path.write_text(text, "utf-8", newline="")
@@ -97,7 +97,7 @@ async def test_outputs_too_long_for_the_journal_are_named_after_an_undo_by_anoth
     assert "too long to be kept" in await document.read("load")
 
 
-async def test_a_cell_that_comes_back_has_no_mark_of_an_accepted_run(tmp_path):
+async def test_a_restored_cell_has_no_mark_of_an_accepted_run(tmp_path):
     document = FileNotebook(written(tmp_path / "theirs.ipynb"))
     with changed(call=RunContext(run_id="run 1")):
         await document.edit("load", "orders = []")
@@ -108,7 +108,7 @@ async def test_a_cell_that_comes_back_has_no_mark_of_an_accepted_run(tmp_path):
     assert (await document.cell("load")).run_id is None
 
 
-async def test_cells_without_ids_get_them_at_the_first_change(tmp_path):
+async def test_the_first_change_adds_missing_cell_ids(tmp_path):
     cells = [{key: value for key, value in cell.items() if key != "id"} for cell in CELLS]
     path = written(tmp_path / "old.ipynb", minor=4, cells=cells)
     before = path.read_bytes()
@@ -119,7 +119,7 @@ async def test_cells_without_ids_get_them_at_the_first_change(tmp_path):
     assert [cell.id for cell in valid(path).cells][::2] == ids
 
 
-async def test_what_somebody_else_saves_counts(tmp_path):
+async def test_changes_saved_by_others_are_read(tmp_path):
     path = written(tmp_path / "shared.ipynb")
     document = FileNotebook(path)
     read = (await document.cell("load")).source
@@ -131,7 +131,7 @@ async def test_what_somebody_else_saves_counts(tmp_path):
         await document.delete("gone")
 
 
-async def test_long_cells_are_stopped_and_say_why(tmp_path, monkeypatch):
+async def test_long_cells_are_stopped_with_a_reason(tmp_path, monkeypatch):
     monkeypatch.setattr(own_kernel, "MOST_CHARS", 10_000)
     monkeypatch.setattr(own_kernel, "GRACE_SECONDS", 3.0)
     async with FileNotebook(tmp_path / "long.ipynb", kernel="tested") as document:
@@ -172,7 +172,7 @@ async def test_a_cancelled_run_ends_its_kernel_quietly(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"cells": 3}', '{"nbformat": 4, "nbformat_minor": 5, "cells": []}'])
-def test_other_files_are_refused_and_stay(tmp_path, text):
+def test_other_files_are_refused_and_stay_unchanged(tmp_path, text):
     path = tmp_path / "notes.ipynb"
     path.write_text(text)
     with pytest.raises(ConfigurationError, match=r"notes.ipynb' is not a notebook"):
@@ -180,7 +180,7 @@ def test_other_files_are_refused_and_stay(tmp_path, text):
     assert path.read_text() == text
 
 
-def test_a_folder_that_is_missing_is_named(tmp_path):
+def test_a_missing_folder_is_named(tmp_path):
     with pytest.raises(ConfigurationError, match="there is no folder .*none': create it first"):
         FileNotebook(tmp_path / "none" / "new.ipynb")
 

@@ -24,7 +24,7 @@ def run(kernel, source, **options):
     return kernel.value("outputs"), kernel.value("error"), kernel.value("number"), cell
 
 
-def test_what_a_cell_prints_displays_and_returns_comes_to_the_caller_alone(shared):
+def test_a_cell_s_outputs_go_only_to_the_caller(shared):
     source = "import sys\nprint('a')\nprint('b')\nsys.stderr.write('c')\ndisplay('d')\nx = 7\nx + 1"
     outputs, error, number, cell = run(shared, source)
     assert not cell.of("stream", "display_data", "execute_result")
@@ -100,7 +100,7 @@ def test_stop_ends_the_code_and_the_caller(shared, tmp_path, wait):
     assert run(shared, "'goes on'")[0][0]["data"]["text/plain"] == "'goes on'"
 
 
-def test_another_thread_may_ask_and_cancel_while_the_kernel_is_idle(shared, tmp_path):
+def test_another_thread_can_run_and_cancel_code_while_the_kernel_is_idle(shared, tmp_path):
     shared.ok("asked = asyncio.run_coroutine_threadsafe(run('later = 5'), background_loop())")
     assert shared.value("(await asyncio.wrap_future(asked))[1], later") == ("None", 5)
     mark = tmp_path / "begun"
@@ -112,7 +112,7 @@ def test_another_thread_may_ask_and_cancel_while_the_kernel_is_idle(shared, tmp_
     assert shared.value("asked.cancelled()")
 
 
-def test_output_is_told_while_it_comes(shared):
+def test_output_is_reported_as_it_arrives(shared):
     shared.ok("shown.clear()")
     run(shared, "import time\nfor n in range(3):\n    print(n, flush=True)\n    time.sleep(0.2)")
     assert shared.value("len(shown) > 1 and len(shown[0]) == 1")

@@ -116,7 +116,7 @@ async def test_a_plot_is_an_image_for_the_model(notebook):
 
 
 @pytest.mark.parametrize("tool", ["edit_cell", "delete_cell"])
-async def test_a_cell_that_the_person_changed_is_left_and_read_out(notebook, tool):
+async def test_a_cell_that_the_person_changed_is_not_overwritten_but_read(notebook, tool):
     asked = []
     call = model(notebook, approver=lambda call, definition: asked.append(call.name) or True)
     new = {"source": "x = 1"} if tool == "edit_cell" else {}
@@ -145,7 +145,7 @@ async def test_a_cell_of_one_line_is_known_from_the_list(notebook):
     assert notebook.sources[0] == "# Customers"
 
 
-async def test_what_the_model_can_not_see_it_can_not_replace(notebook):
+async def test_the_model_can_not_replace_what_it_can_not_see(notebook):
     call = model(notebook)
     notebook.type_into("sum", "key = 'sk-proj-a8Xk29sLq0pZa8Xk29sLq0pZ'\nuse(key)")
     await call("read_cell", cell="sum")
@@ -156,7 +156,7 @@ async def test_what_the_model_can_not_see_it_can_not_replace(notebook):
     assert notebook.sources[1:] == ["key = 'sk-proj-a8Xk29sLq0pZa8Xk29sLq0pZ'\nuse(key)", "x = 1\n" * 3_000]
 
 
-async def test_numbers_and_unknown_ids_are_answered_with_the_remedy(notebook):
+async def test_errors_for_numbers_and_unknown_ids_name_the_remedy(notebook):
     call = model(notebook)
     assert await call("read_cell", cell="2") == (
         "Error: cells are named by their ids, since numbers change: cell 2 has the id 'sum'"
@@ -187,7 +187,7 @@ CALLS = {
         ("auto", ["delete_cell"]),
     ],
 )
-async def test_each_mode_asks_about_its_calls(notebook, mode, asked):
+async def test_each_mode_asks_for_approval_of_its_calls(notebook, mode, asked):
     questions = []
     call = model(notebook, mode, lambda call, definition: questions.append(call.name))
     before = notebook.sources
@@ -208,7 +208,7 @@ async def test_auto_asks_before_a_cell_that_starts_programs(notebook):
     assert notebook.count == 0
 
 
-async def test_each_question_shows_what_would_change(notebook):
+async def test_each_approval_form_shows_the_change(notebook):
     asked = []
 
     def approver(call, definition):
@@ -237,7 +237,7 @@ async def test_each_question_shows_what_would_change(notebook):
     ]
 
 
-async def test_what_the_person_edits_is_put_in_and_the_reason_of_a_no_reaches_the_model(notebook):
+async def test_edited_arguments_are_used_and_the_model_reads_the_reason_for_a_denial(notebook):
     def approver(call, definition):
         if call.name == "add_cell":
             return {**call.arguments, "source": "y = 2"}
@@ -280,7 +280,7 @@ async def test_only_the_source_that_was_shown_runs(notebook):
         "get_ipython().run_line_magic(name, 'ls')",
     ],
 )
-def test_programs_are_found_as_ipython_reads_the_cell(source):
+def test_programs_are_detected_as_ipython_parses_the_cell(source):
     assert runs_shell(source)
 
 
@@ -299,7 +299,7 @@ def test_programs_are_found_as_ipython_reads_the_cell(source):
         "x = 1\npip install",
     ],
 )
-def test_other_code_starts_none(source):
+def test_other_code_starts_no_program(source):
     assert not runs_shell(source)
 
 
@@ -311,7 +311,7 @@ def test_a_wrong_mode_or_document_is_named(notebook):
     assert [tool.name for tool in notebook_tools(notebook)] == list(NOTEBOOK_TOOLS)
 
 
-async def test_calls_of_one_answer_change_the_notebook_in_their_order(notebook):
+async def test_calls_in_one_answer_change_the_notebook_in_order(notebook):
     adds = [FunctionCall("add_cell", {"source": f"cell {n}"}, f"c{n}") for n in range(5)]
     agent = Agent(ScriptedProvider([adds, "done"]), tools=notebook_tools(notebook, "auto"))
     result = await agent.chat("write")

@@ -76,7 +76,7 @@ def test_its_prompt_can_be_replaced_and_a_plan_of_the_agent_stays(kernel, tmp_pa
     assert "can't be read" in kernel.run("%agent analyst on nowhere.md").stderr
 
 
-def test_a_fork_writes_runs_and_mends_cells(kernel):
+def test_a_fork_writes_runs_and_fixes_cells(kernel):
     kernel.ok("""
 async def script(messages, functions):
     ids = [cell.id for cell in await document.cells()]

@@ -151,7 +151,7 @@ def test_a_dry_run_shows_the_request_and_changes_nothing(kernel):
     assert "after" in kernel.ok("%%agent\nthen").text
 
 
-def test_a_dry_run_of_a_cell_leaves_out_its_own_last_turn(kernel):
+def test_a_cell_s_dry_run_omits_its_own_last_turn(kernel):
     script(kernel, "'a'", "'b'")
     kernel.ok("%%agent\nold words", cell_id="cell")
     assert "old words" not in kernel.ok("%%agent --dry-run\nnew words", cell_id="cell").text
@@ -194,7 +194,7 @@ def test_tools_are_chosen_for_a_cell(kernel):
     assert offered == [["size", "name"], ["size"], ["name", "size"], []]
 
 
-def test_iterations_temperature_and_thinking_are_those_of_the_cell(kernel):
+def test_iterations_temperature_and_thinking_come_from_the_cell(kernel):
     script(kernel, *(["FunctionCall('size', {'n': 2}, 'c')"] * 2), "'over'")
     kernel.ok("%%agent --max-iterations 2 --temperature 0.25 --thinking high\nx")
     assert kernel.value("_agent.iterations, _agent.limit_reason") == (2, "iterations")
@@ -205,7 +205,7 @@ def test_iterations_temperature_and_thinking_are_those_of_the_cell(kernel):
     assert [part in str(third) for part in ("0.25", "high")] == [False, False]
 
 
-def test_values_stand_in_braces_which_raw_leaves_and_new_forgets(kernel):
+def test_braces_are_replaced_except_with_raw_and_new_starts_over(kernel):
     script(kernel, "'a'", "'b'")
     kernel.ok("%%agent\n{2 / 3:.2f} of {'it'.upper()!r} {missing:1}")
     failed = kernel.run("%%agent\n{agent:.2f}?")
@@ -216,7 +216,7 @@ def test_values_stand_in_braces_which_raw_leaves_and_new_forgets(kernel):
     assert kernel.value(texts) == ["{1 + 1} {{x}} {missing}", "b"]
 
 
-def test_an_agent_of_another_name(kernel):
+def test_an_agent_with_another_name(kernel):
     kernel.ok("analyst = Agent(ScriptedProvider(['mine']))")
     kernel.ok("%%agent analyst\nx")
     assert kernel.value("len(analyst.conversation_history), len(agent.conversation_history)") == (2, 0)

@@ -83,7 +83,7 @@ def test_tools_are_added_and_dropped(kernel):
     assert offered(kernel) == "['area', 'Shop_tax']"
 
 
-def test_a_variable_of_their_name_does_not_hide_the_kernel_tools(kernel):
+def test_a_variable_with_the_same_name_does_not_hide_the_kernel_tools(kernel):
     kernel.ok("kernel = run_code = [[0, 1], [1, 0]]\n%agent tools add kernel")
     assert len(kernel.value("agent.offered_tools()")) == 5
     kernel.ok("del kernel, run_code")
@@ -148,7 +148,7 @@ def test_usage_is_explained(kernel, line, said):
     assert said in cell.stdout + cell.stderr + cell.traceback
 
 
-def test_a_new_conversation_leaves_the_others_to_go_on_with(kernel):
+def test_after_a_new_conversation_the_others_can_be_continued(kernel):
     kernel.ok("agent.provider = ScriptedProvider(lambda m, f: str(len(m)))")
     kernel.ok("%%agent\nWhich\x07 species?")
     assert "stays in %agent conversations: Which␇ species? · 1 question." in kernel.ok("%agent new").stdout

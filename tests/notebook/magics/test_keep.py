@@ -235,7 +235,7 @@ def test_no_secret_is_in_the_files(notebook):
         assert "sk-of-the-provider" not in text
 
 
-def test_a_full_disk_is_said_once_and_nothing_is_lost(notebook):
+def test_a_full_disk_is_reported_once_and_nothing_is_lost(notebook):
     talk = notebook.with_name("analysis.agent.json")
     with kernel_of(notebook) as kernel:
         kernel.ok("%agent keep")

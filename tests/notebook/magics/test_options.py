@@ -67,12 +67,12 @@ def test_a_wrong_option_raises_an_error_with_a_suggestion(line, says):
     ("line", "text"),
     [("-s {text}", "-o math --new"), ("--system {text}", "a 'b"), ("--sys {text}", "{text}"), ("-s {text}", "")],
 )
-def test_the_words_of_a_value_are_no_options(line, text):
+def test_a_value_s_words_are_not_options(line, text):
     given = vars(parsed(f"analyst --keep {line} --as df", text=text))
     assert given == {**vars(parsed("analyst --keep --as df")), "system": text}
 
 
-def test_values_stand_in_any_word():
+def test_values_are_inserted_into_any_word():
     line = """--keep {name} -s "You know {topic!r} and {'a' + 'b'}." -m v:{model} --temperature {t} -t {f}"""
     options = parsed(line, name="analyst", topic="its", model="m", t=0.5, f="size,area")
     assert options.system == "You know 'its' and ab."

@@ -57,7 +57,7 @@ agent = Agent(ScriptedProvider(answer), tools=nbagent.live)
 
 
 @pytest.mark.kernel
-def test_the_person_decides_on_the_calls_of_clients(shared):
+def test_the_person_approves_the_clients_calls(shared):
     shared.ok(WIPE)
     cell = shared.ok("%agent serve")
     box = shared.widget(cell, _model_name="VBoxModel")

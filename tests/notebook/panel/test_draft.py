@@ -53,7 +53,7 @@ def test_the_line_says_what_would_be_sent_and_what_it_costs(kernel):
         assert "$" not in panel.draft
 
 
-def test_what_is_mentioned_is_sent_as_it_is_then(kernel):
+def test_mentions_are_resolved_when_the_prompt_is_sent(kernel):
     panel = Panel(kernel)
     panel.type("Is it @penguins?")
     until_below(panel, "DataFrame 2×2")
@@ -72,7 +72,7 @@ def test_what_is_mentioned_is_sent_as_it_is_then(kernel):
     kernel.ok(HELPERS.partition("seen")[0])
 
 
-def test_a_file_that_is_not_there_gives_the_question_back(kernel):
+def test_a_missing_file_returns_the_prompt_to_the_box(kernel):
     panel = Panel(kernel)
     attach(panel)
     panel.ask("Is @missing.csv?")

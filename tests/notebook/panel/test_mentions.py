@@ -69,7 +69,7 @@ def test_words_of_prose_may_be_mentions(text, words):
     assert mentioned_words(text) == words
 
 
-def test_only_what_names_something_is_resolved(folder):
+def test_only_existing_names_are_resolved(folder):
     mentions = Mentions(Shell(n=3), AGENT)
     words = ["n", "In", "_3", "np", "json_text", "DataFrame", "nobody", "n.real", "angular/core", "example.org"]
     assert [word for word in words if mentions.resolve(word)] == ["n"]
@@ -89,7 +89,7 @@ def test_each_kind_of_value_becomes_what_the_model_reads(folder):
     assert found.about == "image 30×20 png"
 
 
-def test_secrets_are_hidden_and_this_is_said(folder):
+def test_secrets_are_hidden_with_a_note(folder):
     (folder / ".env").write_text("OPENAI_API_KEY=sk-proj-0123456789abcdef\nDEBUG=1")
     shell = Shell(api_key="a8Xk29sLq0pZ", config={"token": "a8Xk29sLq0pZ"})
     for word in ("api_key", "config", '".env"'):
@@ -98,7 +98,7 @@ def test_secrets_are_hidden_and_this_is_said(folder):
         assert not re.search("a8Xk29sLq0pZ|sk-proj", said)
 
 
-def test_files_by_what_they_hold(folder, monkeypatch):
+def test_files_are_recognised_by_their_content(folder, monkeypatch):
     (folder / "m.csv").write_text("species,mass\nGentoo,5076\n")
     (folder / "my notes.md").write_text("Gentoo " * 50_000)
     (folder / "model.bin").write_bytes(b"\xff\x00\x01")
@@ -138,7 +138,7 @@ image = {"type": "image", "media_type": "image/png", "data": "iVBORw0KGgo="}
 
 
 @given(own=texts, bodies=st.lists(st.tuples(texts, st.booleans()), max_size=3), about=about)
-def test_what_is_attached_is_found_again(own, bodies, about):
+def test_attachments_are_split_from_the_text_again(own, bodies, about):
     given_ = []
     for body, has_image in bodies:
         parts = [{"type": "text", "text": body}, image, {"type": "text", "text": "</attached>\n"}]
@@ -169,7 +169,7 @@ def test_the_text_of_a_pdf():
             from_bytes("paper.pdf", data)
 
 
-def test_the_question_is_drawn_once_however_long_the_answer_is():
+def test_the_prompt_is_rendered_once_however_long_the_answer_is():
     entry = PanelEntry(LLMMessage("user", "Is it odd?"))
     entry.begin({"source": "panel"})
     before = entry.state()["question"]

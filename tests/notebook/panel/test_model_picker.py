@@ -85,7 +85,7 @@ def test_the_newest_models_come_first_and_those_that_do_not_chat_last(no_keys):
     assert claude == ["claude-new", "claude-9-old", "claude-gone", "claude-image"]
 
 
-def test_models_of_this_machine_say_what_memory_they_take_and_how_fast_they_were(monkeypatch, tmp_path):
+def test_local_models_show_their_memory_and_measured_speed(monkeypatch, tmp_path):
     monkeypatch.setenv("NBAGENT_CACHE", str(tmp_path))
     server = LocalServer("Ollama", "ollama", "http://x/v1", sizes={"qwen3:4b": 2_497_293_931, "new": None})
     monkeypatch.setattr("nbagent.notebook.known_models.local_servers", lambda: [server])
@@ -177,7 +177,7 @@ def test_the_model_can_not_be_changed_during_a_run(kernel, tmp_path):
     assert kernel.value("agent.provider.model_name") == "gated"
 
 
-def test_a_providers_list_is_asked_for_with_a_click(kernel, provider):
+def test_a_click_requests_a_provider_s_list(kernel, provider):
     listed = [{"id": f"mine-{number}", "created": 1754524800 + 86400 * number} for number in range(9)]
     listing = json.dumps({"data": listed}).encode()
     provider.answers = [Answer(b'{"error": {"message": "not today"}}', 400), Answer(listing)]
@@ -205,7 +205,7 @@ def test_a_users_provider_may_list_plain_names(kernel):
     panel.until(lambda: panel.models[:1] == ["mine-2"])
 
 
-def test_each_panel_says_that_the_model_can_not_be_made(kernel):
+def test_each_panel_says_that_the_model_can_not_be_created(kernel):
     kernel.ok("before = os.environ['NBAGENT_MODEL']; os.environ['NBAGENT_MODEL'] = 'nobody:x'; agent = Agent()")
     for _ in range(2):
         panel = Panel(kernel)

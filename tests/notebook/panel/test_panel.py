@@ -62,7 +62,7 @@ def test_an_empty_panel_greets_with_tools_data_and_questions_about_it(kernel):
         (["LLMResponse('', None, None, {'finish_reason_raw': 'OTHER'})"] * 2, "answered nothing (OTHER)."),
     ],
 )
-def test_an_answer_that_is_not_whole_says_so_in_cell_and_panel(kernel, turns, said):
+def test_an_incomplete_answer_says_so_in_cell_and_panel(kernel, turns, said):
     script(kernel, *turns, *turns)
     assert said in kernel.ok("%%agent\nfirst").text
     panel = Panel(kernel)
@@ -82,7 +82,7 @@ def test_stop_denies_the_call_that_waits_for_approval(kernel):
     assert result(kernel, "wiped, agent.trace.tool_calls['error_type'].tolist()") == "([], ['interrupted'])"
 
 
-def test_a_panel_made_later_shows_what_was_asked_for_and_what_ran(kernel):
+def test_a_later_panel_shows_the_model_s_arguments_and_those_that_ran(kernel):
     kernel.ok(WIPE)
     script(kernel, "call", "'done'")
     panel = Panel(kernel)
@@ -147,7 +147,7 @@ def test_a_panel_needs_an_agent(kernel):
     assert "expected an Agent, got 'openai'" in cell.reply["content"]["evalue"]
 
 
-def test_what_the_panel_is_asked_has_the_labels_of_a_block_that_is_open_then(kernel):
+def test_the_panel_s_prompts_have_the_tags_of_the_open_block(kernel):
     script(kernel, "'one'", "'two'", "'three'")
     panel = Panel(kernel, "with agent.tagged('made'):\n    panel = nbagent.ChatPanel(agent)\npanel")
     panel.ask("before")

@@ -12,7 +12,7 @@ def kernel(shared):
     return shared
 
 
-def test_a_cell_can_wait_for_what_it_asks_a_panel(kernel):
+def test_a_cell_can_wait_for_a_panel_s_answer(kernel):
     script(kernel, "'one'", "'two'", "RuntimeError('it broke')", "'four'")
     panel = Panel(kernel, "panel = nbagent.ChatPanel(agent)\npanel")
     asked = kernel.ok("panel.ask('first?')")
@@ -102,7 +102,7 @@ def test_a_waiting_question_says_what_it_waits_for(kernel, tmp_path):
     kernel.wait(waiting)
 
 
-def test_retry_keeps_the_draft_and_tells_of_a_failure(kernel):
+def test_retry_keeps_the_draft_and_shows_a_failure(kernel):
     script(kernel, "'a'", "RuntimeError('no')", "'c'")
     panel = Panel(kernel)
     panel.ask("one")
@@ -117,7 +117,7 @@ def test_retry_keeps_the_draft_and_tells_of_a_failure(kernel):
     panel.until(lambda: "c" in panel.text and "RuntimeError" not in panel.text and panel.text.count("one") == 1)
 
 
-def test_stop_gives_questions_back_that_were_not_sent(kernel):
+def test_stop_returns_unsent_prompts_to_the_box(kernel):
     kernel.ok("agent = Agent(Gated('begun ', 'never'))")
     panel = Panel(kernel)
     panel.ask("first")

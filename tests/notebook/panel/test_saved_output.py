@@ -48,7 +48,7 @@ def test_a_turn_is_sent_once_and_not_while_it_streams(kernel):
     assert ["word 39" in page for page in updates()[before:] if "word 0" in page] == [True]
 
 
-def test_of_a_very_long_conversation_the_end_is_saved(kernel):
+def test_only_the_end_of_a_very_long_conversation_is_saved(kernel):
     kernel.ok("import nbagent.notebook.panel.saved as saved; before, saved.MAX_CHARS = saved.MAX_CHARS, 3500")
     script(kernel, *(f"'answer {n} ' + 'x' * 1000" for n in range(4)))
     kernel.ok("for n in range(4): agent.chat_sync(f'question {n}')")
@@ -60,7 +60,7 @@ def test_of_a_very_long_conversation_the_end_is_saved(kernel):
     kernel.ok("saved.MAX_CHARS = before")
 
 
-def test_where_nobody_watches_each_display_keeps_what_it_showed(kernel):
+def test_without_a_person_each_display_keeps_its_content(kernel):
     """nbclient gives all displays of one id what the last one showed; nbval compares each with what it showed."""
     script(kernel, "'yes'")
     cells = "panel = nbagent.ChatPanel(agent)\npanel", "await panel.ask('one?'); panel"

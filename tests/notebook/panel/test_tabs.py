@@ -38,7 +38,7 @@ def test_names_are_escaped_and_a_long_trace_shows_its_end():
     assert "<img" not in page
 
 
-def test_a_run_that_goes_on_has_no_time_yet():
+def test_a_run_in_progress_has_no_time_yet():
     pages = []
 
     def look(step: int) -> None:

@@ -103,7 +103,7 @@ def test_nothing_can_be_switched_during_a_run(kernel, tmp_path):
     assert panel.box == ""
 
 
-def test_an_earlier_answer_is_asked_for_again_and_continued_in_another_conversation(kernel):
+def test_an_earlier_prompt_is_retried_and_continued_in_another_conversation(kernel):
     panel = opened(kernel, "one", "two", "three")
     panel.tell("retry", panel.state["order"][1])
     panel.until(lambda: "2/2" in panel.text and "three" not in panel.text and panel.can("Retry"))

@@ -1,4 +1,4 @@
-"""An analyst, played by a script, writes eight cells into the open notebook while the person types in another one."""
+"""A scripted analyst writes eight cells into the open notebook while the person types in another cell."""
 
 import subprocess
 import sys
@@ -92,7 +92,7 @@ def test_it_writes_runs_and_mends_cells_while_the_person_types(lab, host, place,
 
 
 def runs_again_twice(notebook, written, folder):
-    """The cells alone run in kernels of their own, and show what is saved, without nbagent in them."""
+    """Without nbagent, the cells run in their own kernels and show the saved outputs."""
     notebook.cells, notebook.metadata = written, {"kernelspec": notebook.metadata.kernelspec}
     text = nbformat.writes(notebook)
     assert "import nbagent" not in text

@@ -27,7 +27,7 @@ def test_a_click_in_the_cell_shows_in_the_panel_and_the_other_way_round(lab):
     good.focus()
     page.keyboard.press("Tab")
     expect(bad).to_be_focused()
-    page.keyboard.press("Enter")  # must not edit the cell
+    page.keyboard.press("Enter")  # this must not edit the cell
     expect(bad).to_have_attribute("aria-pressed", "true")
     expect(bad).to_be_focused()
     made = lab.run_new_cell(page, "print('scores:', agent.trace.scores['value'].tolist())")

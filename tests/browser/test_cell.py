@@ -43,7 +43,7 @@ WATCH = """() => {
 
 
 def outputs(page):
-    """The outputs of each cell that asks."""
+    """The outputs of each prompt's cell."""
     return page.locator(".jp-Cell-outputArea:has(.nbagent)")
 
 
@@ -57,7 +57,7 @@ def test_answers_stream_into_their_cells_and_an_exported_page_shows_them_offline
     page.evaluate(WATCH)
     lab.command(page, "notebook:run-all-cells")
     page.wait_for_function("document.body.innerText.includes('model calls')")
-    assert page.evaluate("window.sizes.size") > 3  # it came bit by bit
+    assert page.evaluate("window.sizes.size") > 3  # it arrived in pieces
     assert_answers(outputs(page))
     assert page.evaluate("window.hacked") is None
     assert not [url for url in requests if not url.startswith((lab.url, "data:", "blob:"))]
@@ -108,7 +108,7 @@ def test_an_opened_tool_call_and_a_selection_stay_while_the_answer_streams(lab):
     page = lab.run("unfolded.ipynb", [SETUP + LONG, "%%agent\nHow?"])
     page.wait_for_function("document.body.innerText.includes('More of it')")
     shown = outputs(page).nth(0)
-    # By now the beginning has displays of its own, the last of 800 characters. The tail may be drawn again.
+    # By now the start has its own displays, the last of 800 characters. The tail may be drawn again.
     page.wait_for_function("document.body.innerText.split('More of it').length > 80")
     for place in (0, 1, 3):
         shown.locator("summary").nth(place).click()

@@ -59,10 +59,10 @@ def test_code_is_copied_and_inserted_exactly_as_shown(lab, host):
     page = opened(lab, f"{name}-code.ipynb", host)
     cell, panel = page.locator(".jp-Cell").nth(1), page.locator(".nbagent-panel")
     coloured = cell.locator(".cm-line span")
-    expect(coloured).to_have_count(0)  # a question is no Python
+    expect(coloured).to_have_count(0)  # a prompt is not Python
     code = cell.get_by_role("group", name="This code")
     expect(code).to_have_count(3)
-    expect(code.last.get_by_role("button")).to_have_text(["Copy"])  # SQL would fail in a cell of Python
+    expect(code.last.get_by_role("button")).to_have_text(["Copy"])  # SQL would fail in a Python cell
     code.first.get_by_role("button", name="Copy").click()
     expect(code.first.get_by_role("button", name="Copied")).to_be_visible()
     assert clipboard(page) == CODE
@@ -106,7 +106,9 @@ def test_a_diagram_is_drawn_above_its_folded_source(lab):
         expect(answer.locator("pre").first).to_be_hidden()
         answer.get_by_text("Source").click()
         expect(answer.locator("pre").first).to_contain_text("a[Orders] -->")
-        for code in answer.locator("pre").all()[1:]:  # what is no diagram, or might load something, stays code
+        for code in answer.locator("pre").all()[
+            1:
+        ]:  # anything that is not a diagram, or might load something, stays code
             expect(code).to_be_visible()
         expect(answer.get_by_role("button", name="Insert below")).to_have_count(0)
         expect(answer.locator(".nbagent-task").first).to_have_css("list-style-type", "none")
@@ -141,7 +143,7 @@ def test_a_click_explains_a_failed_cell_and_another_corrects_it(lab, host):
     assert page.evaluate(SOURCES)[1] == [FAILED, 2]
     failed.get_by_text("Rejected").click()
     set_source = "window.jupyterapp.shell.currentWidget.context.model.sharedModel.cells[1].setSource"
-    page.evaluate(f"{set_source}('numbers = [1, 2]\\nnumbers[2]')")  # the person goes on meanwhile
+    page.evaluate(f"{set_source}('numbers = [1, 2]\\nnumbers[2]')")  # meanwhile, the person edits
     failed.get_by_role("button", name="Accept").click()
     expect(failed.get_by_role("status")).to_contain_text("The cell has changed meanwhile")
     expect(failed.locator(".nbagent-diff del")).to_have_text(["numbers = [1, 2]", "numbers[2]"])

@@ -19,7 +19,7 @@ def opened(lab, host, name, theme="JupyterLab Light"):
 
 
 def assert_fills(panel, *, height):
-    """The panel is that high, its box is in its lower end, and the conversation scrolls between."""
+    """The panel has this height, its box is at the bottom, and the conversation scrolls."""
     box, chat = ask(panel, "How?"), panel.locator(".nbagent-chat")
     panel.locator(".nbagent-foot").first.wait_for()
     outer, inner = panel.bounding_box(), box.bounding_box()

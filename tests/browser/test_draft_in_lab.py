@@ -1,4 +1,4 @@
-"""The question's box in JupyterLab and Notebook 7: mentions, attachments, and the line below the box."""
+"""The prompt's box in JupyterLab and Notebook 7: mentions, attachments, and the line below the box."""
 
 import base64
 import io

@@ -24,7 +24,7 @@ ANSWERED = "() => document.querySelectorAll('.nbagent-panel .nbagent-foot').leng
 
 
 def asks_in_panel(page):
-    """A question in the panel, whose tool is approved there."""
+    """A prompt in the panel, whose tool is approved there."""
     box = page.locator(".nbagent-row textarea").first
     box.wait_for()
     box.press_sequentially("wipe it", delay=20)
@@ -40,7 +40,7 @@ def test_voila(lab):
     throttle(page)
     asks_in_panel(page)
     buttons = page.locator(".nbagent-panel").get_by_role("group", name="This code").first
-    expect(buttons.get_by_role("button")).to_have_text(["Copy"])  # there are no cells to insert
+    expect(buttons.get_by_role("button")).to_have_text(["Copy"])  # there are no cells to insert code into
     page.locator(".nbagent-row textarea").first.fill("go on")
     page.locator(".nbagent-panel button", has_text="Send").click()
     page.wait_for_function("() => document.body.innerText.includes('slow slow')")

@@ -75,7 +75,7 @@ def test_approval_model_picker_and_branches(lab):
 
 
 def test_a_page_that_loads_its_widgets_slowly_shows_the_buttons(lab):
-    """As on Binder: the scripts of the widgets come seconds after the question, and then run slowly."""
+    """As on Binder: the widgets' scripts arrive seconds after the form, and then run slowly."""
     late = []
 
     def load(route):

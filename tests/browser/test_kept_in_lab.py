@@ -36,7 +36,7 @@ def asks(page, text):
 
 
 def until_saved_output(page, text):
-    """Wait until the notebook's model has the text in the output of the panel."""
+    """Wait until the notebook's model has the text in the panel's output."""
     page.wait_for_function(
         """text => {
             const cells = window.jupyterapp.shell.currentWidget.context.model.toJSON().cells;
@@ -78,7 +78,7 @@ def test_the_conversation_is_there_when_the_notebook_is_opened_again(lab):
     expect(page.locator(".nbagent-panel").get_by_text("2/2")).to_be_visible()
     expect(page.locator(".nbagent-panel .nbagent-busy")).to_have_count(0)
     until_saved_output(page, "are heaviest")
-    assert page.locator(SAVED).is_hidden()  # the living panel stands for it
+    assert page.locator(SAVED).is_hidden()  # the live panel shows it
     spent = page.locator(".nbagent-meter").inner_text()
     save(lab, page)
 

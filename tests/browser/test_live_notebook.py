@@ -1,4 +1,4 @@
-"""The open notebook as an agent's document: what the page shows of its changes, and what the person keeps."""
+"""The open notebook as an agent's document: how the page shows changes, and what the person keeps."""
 
 import asyncio
 import json
@@ -266,7 +266,7 @@ def test_each_change_is_approved_edited_or_denied_where_the_agent_was_asked(lab)
 
 
 def test_a_change_that_waits_stands_in_its_place_and_is_answered_there(lab, picture):
-    """Also after the page was loaded again meanwhile."""
+    """Also after the page was reloaded."""
     page = lab.open("places.ipynb", [ASKS, "%%agent\na = 1", "'last'"], fresh=True)
     before = sources(page)
     lab.run_cell(page, 0)

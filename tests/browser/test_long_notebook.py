@@ -1,4 +1,4 @@
-"""What a change of the open notebook costs does not grow with its length, nor with what agents changed before."""
+"""The cost of changing the open notebook does not grow with its length, nor with earlier changes."""
 
 import json
 import os

@@ -24,7 +24,7 @@ SAVE = """async () => {
 
 @pytest.fixture
 def provider():
-    """A server on loopback that speaks as Claude does."""
+    """A server on loopback with Claude's API."""
 
     with served(Loopback()) as server:
         server.answers = [Answer(claude_said("Here."), headers={"content-type": "text/event-stream"})]
@@ -32,7 +32,7 @@ def provider():
 
 
 def opened(lab, name, provider):
-    """The panel, its page and its picker, which is open."""
+    """The panel, its page, and its open picker."""
     variables = [variable for row in with_keys().values() for variable in row.key_vars]
     setup = f"""{BEGIN}
 import os
@@ -90,6 +90,6 @@ def test_search_enter_a_key_that_is_saved_nowhere_and_the_dates_of_a_list(lab, p
 
 
 def saved(lab, page, name):
-    """The notebook as it is saved, with the states of its widgets."""
+    """The notebook as saved, with the state of its widgets."""
     page.evaluate(SAVE)
     return (lab.folder / name).read_text()

@@ -33,7 +33,7 @@ def folder(lab):
 
 
 def results_of(cells):
-    """The results of the cells as text, by their code, but of those whose results may differ."""
+    """The results of the cells as text, by their code, without those that may differ."""
     found = {}
     for cell in cells:
         results = [output["data"] for output in cell.get("outputs", []) if output["output_type"] == "execute_result"]

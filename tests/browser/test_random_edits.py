@@ -1,4 +1,4 @@
-"""Random changes by a person in the page and by agents in turn: the page and a file stay equal, and undo is exact."""
+"""Random changes by a person in the page and agents in turn: the page and a file stay equal, and undo is exact."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""What people meet in cells and panel, in both themes: the pictures of README, documentation and tutorials.
+"""Cells and panel in both themes: the pictures in README, documentation and tutorials.
 
 `make pictures` keeps them. The data, the tools and the plot are real; what the model says is a script.
 """
@@ -88,7 +88,7 @@ def test_a_conversation(lab, keep):
     panel = page.locator(".nbagent-panel")
     panel.get_by_placeholder("Ask anything").wait_for()
     cell = page.locator(".jp-Cell").nth(1)
-    for past in ("Thought", "count_by", "129 out"):  # of before there was a panel
+    for past in ("Thought", "count_by", "129 out"):  # from before there was a panel
         panel.get_by_role("log").get_by_text(past).first.wait_for()
     for place in (1, 2):  # the two calls, and the first of them
         cell.locator("summary").nth(place).click()

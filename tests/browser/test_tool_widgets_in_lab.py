@@ -1,4 +1,4 @@
-"""In the panel of real JupyterLab: how far a tool is, and a widget that it displays, in the place of its text."""
+"""In the panel in real JupyterLab: a tool's progress, and a widget that it displays, instead of its text."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Kernels: one for all tests of a file, and those of notebook files. The first runs the file's string HELPERS."""
+"""Kernels: one for all tests of a file, which runs the file's string HELPERS, and kernels for notebook files."""
 
 import pytest
 from support.kernels import Kernel, write_spec

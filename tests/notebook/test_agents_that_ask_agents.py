@@ -1,4 +1,4 @@
-"""Agents that ask agents, in a real kernel: in the cell, in the panel, live, and with approval."""
+"""Agents that run subagents, in a real kernel: in the cell and in the panel, live, and with approval."""
 
 import re
 
@@ -74,7 +74,7 @@ def test_a_team_in_a_cell_and_in_a_panel(shared):
     )
     lines = shared.ok("%%agent team\nI paid twice.").text.splitlines()
     assert (lines[0], lines[2:5]) == ("desk:", ["  billing speaks now.", "billing:", "Paid back."])
-    panel = Panel(shared, "nbagent.ChatPanel(team)")  # it shows the turn of the past, and the next one
+    panel = Panel(shared, "nbagent.ChatPanel(team)")  # it shows the past turn, and the next one
     panel.until_text("billing", "Paid back.")
     panel.ask("Thanks.")
     panel.until_text("Bye.")

@@ -1,4 +1,4 @@
-"""Each run knows the cell that asked, whatever way it was asked."""
+"""Each run knows its prompt's cell, however the prompt was sent."""
 
 import pytest
 

@@ -21,7 +21,7 @@ agent.chat_sync("Hi <img src=x onerror=alert(1)>")
 
 
 class Explorer:
-    """What a front end knows of an explorer."""
+    """The state of an explorer in a front end."""
 
     def __init__(self, kernel, code="agent.trace.explore()"):
         self.kernel = kernel

@@ -1,4 +1,4 @@
-"""`%%agent` in a real kernel: streaming, interrupts, queued cells, live tools, output that lands in its cell."""
+"""`%%agent` in a real kernel: streaming, interrupts, queued cells, live tools, and output in the right cell."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Live tools in a real kernel: each request offers what the cells have defined, redefined, deleted or shadowed.
+"""Live tools in a real kernel: each request offers what cells have defined, redefined, deleted or shadowed.
 
 `tests/functions/test_live.py` has the same without a kernel, with other functions and types.
 """

@@ -1,4 +1,4 @@
-"""`agent.map` and `%%agent --map` in a real kernel: the stop button keeps what is done, and the next call goes on."""
+"""`agent.map` and `%%agent --map` in a real kernel: after the stop button, the next call continues."""
 
 import re
 
@@ -97,7 +97,7 @@ def test_a_cell_returns_a_value_of_the_type_in_shape(kernel):
 def test_wrong_input_is_named_before_anything_is_sent(kernel, cell, problem):
     failed = kernel.run(cell)
     assert failed.status == "error"
-    assert problem in failed.traceback + failed.stderr  # the latter of wrong options
+    assert problem in failed.traceback + failed.stderr  # wrong options are on stderr
     assert "File " not in failed.traceback
     state = kernel.value("Halting.asked, agent.provider.provider_name, agent.system_prompt, 'other' in globals()")
     assert state == ([], "scripted", None, False)

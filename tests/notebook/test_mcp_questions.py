@@ -1,4 +1,4 @@
-"""A real MCP server in a panel: its resources, and what it asks while a tool runs (typed: `tests/mcp/client`)."""
+"""A real MCP server in a panel: its resources, and its questions while a tool runs (typed: `tests/mcp/client`)."""
 
 import pytest
 from support.mcp_servers import PLAYGROUND

@@ -1,4 +1,4 @@
-"""No saved notebook contains a key, whatever failed in it: in cells, in code, in tracebacks, for each format."""
+"""No saved notebook contains a key, whatever failed: in cells, in code, in tracebacks, with each format."""
 
 import os
 import re
@@ -52,7 +52,7 @@ async def test_no_key_is_in_a_saved_notebook(tmp_path, monkeypatch):
         client = NotebookClient(notebook, kernel_name="tested", timeout=TIMEOUT)
         await client.async_execute(env={**os.environ, **own})
         sent = "\n".join(value for request in server.requests for value in request.headers.values())
-    saved = re.sub(r"\\u001b\[[\d;]*m", "", nbformat.writes(notebook))  # colours stand in the middle of words
+    saved = re.sub(r"\\u001b\[[\d;]*m", "", nbformat.writes(notebook))  # colour codes may be inside words
     failed = [cell.source for cell in cells if any(each.output_type == "error" for each in cell.outputs)]
     assert len([source for source in failed if source.startswith("%%agent")]) == len(ASKED)
     assert len([source for source in failed if source.startswith("agent.chat_sync")]) == len(ASKED)

@@ -1,4 +1,4 @@
-"""What tools print and display belongs to their call: live, in cells and panels, in the trace, and for the model."""
+"""Tools' printed and displayed output belongs to their call: live, in cells and panels, in the trace, for the model."""
 
 import json
 import re
@@ -126,7 +126,7 @@ agent = Agent(ScriptedProvider([FunctionCall('draw', {}), 'Done.']), tools=[draw
 
 
 def outputs_of(act):
-    """What the trace keeps of a tool that gets its `ToolOutput`."""
+    """The output that the trace keeps of a tool with a `ToolOutput`."""
 
     def tool() -> str:
         """Work."""

@@ -1,4 +1,4 @@
-"""What a kernel says if nbagent is upgraded while it runs, and in an IPython that is too old."""
+"""Messages if nbagent is upgraded while a kernel runs, and if IPython is too old."""
 
 import re
 import shutil
@@ -16,7 +16,7 @@ RESTART = "nbagent 99.0 was installed while 98.0 was running. Restart the kernel
 
 @pytest.fixture
 def installed(tmp_path):
-    """A folder with a copy of nbagent, in the version 98.0."""
+    """A folder with a copy of nbagent as version 98.0."""
     package = tmp_path / "installed" / "nbagent"
     shutil.copytree(Path(nbagent.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
     set_version(package, "98.0")
@@ -43,7 +43,7 @@ def test_an_upgrade_below_a_running_kernel_asks_for_a_restart(installed, tmp_pat
         rename(installed, "is_watched")
         set_version(installed, "99.0")
         kernel.ok("agent = Agent(ScriptedProvider(['still here']))")
-        assert "still here" in kernel.ok("%%agent\nhello").text  # what is loaded goes on
+        assert "still here" in kernel.ok("%%agent\nhello").text  # loaded code still works
 
         by_name = kernel.run("nbagent.ChatPanel(agent)")
         assert (by_name.error, by_name.reply["content"]["evalue"]) == ("ImportError", RESTART)

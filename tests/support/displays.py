@@ -4,7 +4,7 @@ from nbagent.chat.transcript import MimeBundle
 
 
 class Displays:
-    """For `CellView(transcript, Displays())`: `sent` has every message, `shown` the last message of each display."""
+    """For `CellView(transcript, Displays())`. `sent` has every message, `shown` the last message of each display."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[int, MimeBundle]] = []

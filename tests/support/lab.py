@@ -64,7 +64,7 @@ get_ipython().reset()"""
 
 @cache
 def playwright() -> Playwright:
-    """One instance for all, since a thread can have only one; it ends with the process."""
+    """The only instance: a thread can have only one. It ends with the process."""
     started = sync_playwright().start()
     atexit.register(started.stop)
     return started
@@ -89,12 +89,12 @@ def chromium() -> str:
 
 
 def python_in(environment: str) -> str:
-    """The interpreter of an environment beside `.venv`, such as ".venv-rtc"; `make environments` makes them."""
+    """The interpreter of another environment, such as ".venv-rtc". `make environments` creates them."""
     return str(Path(__file__).parents[2] / environment / "bin" / "python")
 
 
 def ask(panel: Locator, text: str) -> Locator:
-    """Ask a question in a panel or page, and return its box."""
+    """Send a prompt in a panel or page, and return its box."""
     box = panel.get_by_label("Your question")
     box.fill(text)
     box.press("Enter")
@@ -102,7 +102,7 @@ def ask(panel: Locator, text: str) -> Locator:
 
 
 def throttle(page: Page) -> None:
-    """Make the page a sixth as fast, as on a small machine."""
+    """Slow the page down to a sixth, as on a small machine."""
     page.context.new_cdp_session(page).send("Emulation.setCPUThrottlingRate", {"rate": 6})
 
 
@@ -133,8 +133,8 @@ class Lab:
             self._python, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1", "--port=0",
             f"--IdentityProvider.token={TOKEN}", f"--ServerApp.root_dir={self.folder}",
             "--LabApp.expose_app_in_browser=True", "--JupyterNotebookApp.expose_app_in_browser=True",
-            "--LanguageServerManager.autodetect=False",  # one that is on the PATH opens dialogs over the page
-            f"--SQLiteYStore.db_path={self.folder}/.ystore.db",  # of shared notebooks; else where the tests run
+            "--LanguageServerManager.autodetect=False",  # a server on the PATH would open dialogs over the page
+            f"--SQLiteYStore.db_path={self.folder}/.ystore.db",  # for shared notebooks, else in the current folder
         ]  # fmt: skip
         self._log = (self.folder / ".lab.log").open("w")
         self._server = subprocess.Popen(command, env=self._env, stdout=self._log, stderr=subprocess.STDOUT)
@@ -166,23 +166,23 @@ class Lab:
         return context
 
     def write(self, name: str, cells: list[str]) -> None:
-        """A new notebook of these code cells."""
+        """A new notebook with these code cells."""
         notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
         notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
         nbformat.write(notebook, self.folder / name)
 
     def close_others(self) -> None:
-        """Close all pages but the shared one: a second JupyterLab would write its layout over that of the first."""
+        """Close all pages but the shared one: a second JupyterLab would overwrite the layout of the first."""
         for each in (*self._browser.contexts, *self._context.pages):
             if each not in (self._context, self._page):
                 each.close()
 
     def blank(self) -> Page:
-        """An empty page, in a context of its own."""
+        """An empty page in its own context."""
         return self._new_context().new_page()
 
     def visit(self, path: str) -> Page:
-        """A page of this server, which has loaded what the others have."""
+        """A page of this server, with the same cache as the others."""
         page = self._context.new_page()
         page.goto(f"{self.url}{path}?token={TOKEN}")
         return page
@@ -231,7 +231,7 @@ class Lab:
         return page
 
     def run(self, name: str, cells: list[str], theme: str = LIGHT, host: str = "", fresh: bool = False) -> Page:
-        """Open a new notebook and begin to run all of its cells."""
+        """Open a new notebook and start to run all of its cells."""
         page = self.open_in(host, name, cells, theme, fresh)
         self.command(page, "notebook:run-all-cells")
         return page
@@ -258,7 +258,7 @@ class Lab:
             server.post("api/sessions", json=session).raise_for_status()
 
     def execute(self, code: str) -> None:
-        """Run code in the shared kernel, as a program that has no page does."""
+        """Run code in the shared kernel, as a program without a page does."""
         client = BlockingKernelClient(connection_file=str(self._runtime / f"kernel-{self._kernel}.json"))
         client.load_connection_file()
         client.start_channels()

@@ -1,4 +1,4 @@
-"""A chat panel in a kernel, controlled and read like its page does it."""
+"""A chat panel in a kernel, used as its page does."""
 
 import html
 import re
@@ -14,7 +14,7 @@ DOES = dict(
 
 
 def merged(state, patch):
-    """What a JSON Merge Patch (RFC 7386) makes of a state."""
+    """A state after a JSON Merge Patch (RFC 7386)."""
     state = dict(state) if isinstance(state, dict) else {}
     for name, value in patch.items():
         if value is None:
@@ -78,12 +78,12 @@ class Panel:
 
     @property
     def box(self):
-        """What the kernel last put into the question's box."""
+        """The text that the kernel last put into the box."""
         return self.state["box"]["text"]
 
     @property
     def draft(self):
-        """What is attached, and what stands below the box."""
+        """The attachments, and the line below the box."""
         chips, line = self.state["draft"]["chips"], self.state["draft"]["line"]
         return "".join([*("{name} · {about}".format(**chip) for chip in chips), line])
 
@@ -129,7 +129,7 @@ class Panel:
         }[name]
 
     def click(self, name):
-        """Click a button once it can be used: of the panel, or of the question before a tool runs."""
+        """Click a button of the panel or of an approval form, once it can be used."""
         if name not in DOES:
             self.kernel.tell(self.usable(description=name), method="custom", content={"event": "click"})
             return
@@ -191,7 +191,7 @@ class Panel:
         return next(mine, None)
 
     def usable(self, **wanted):
-        """The widget, once a user could use it."""
+        """The widget, once it can be used."""
         self.until(lambda: self.find(**wanted))
         return self.find(**wanted)
 

@@ -1,4 +1,4 @@
-"""`verify_notebook`: what a fresh kernel says of a notebook."""
+"""`verify_notebook`: checks a notebook in a fresh kernel."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Notebook files that an analyst writes and mends, and the commands for it. The model is scripted."""
+"""Notebook files that an analyst writes and fixes, and the commands for it. The model is scripted."""
 
 import os
 import re
@@ -29,7 +29,7 @@ def last_id(messages):
 
 
 def script(*turns):
-    """A provider of these turns, of which functions get the id of the cell that was added last."""
+    """A provider with these turns. Functions among them take the id of the cell that was added last."""
     left = list(turns)
 
     def turn(messages, tools):

@@ -1,4 +1,4 @@
-"""Buttons on answers: what the kernel and the script in the front end say to each other, and what is saved."""
+"""Buttons on answers: the messages between the kernel and the front end's script, and the saved output."""
 
 import re
 
@@ -22,7 +22,7 @@ def runs_in(page):
 
 
 def script_of(kernel):
-    """The comm of the script, once it is there."""
+    """The script's comm, once it is open."""
     found = []
 
     def is_there():
@@ -41,7 +41,7 @@ def tell(kernel, **message):
 
 
 def until_told(kernel, *gone, **good):
-    """Wait until the script was told this, and nothing else since: the scores of runs, or that a run is gone."""
+    """Wait until this is the last message to the script: the scores of runs, or that a run is unknown."""
     comm = script_of(kernel)
 
     def is_told():

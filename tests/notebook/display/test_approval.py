@@ -1,4 +1,4 @@
-"""Approval in a real kernel: by buttons if a front end shows them, else by a typed question."""
+"""Approval in a real kernel: with buttons if a front end shows them, else by typing."""
 
 from queue import Empty
 
@@ -19,7 +19,7 @@ def begin(patience):
 
 @pytest.fixture
 def kernel(shared):
-    """A kernel whose front end shows buttons, and that takes clicks while a cell runs."""
+    """A kernel that handles clicks while a cell runs, with a front end that shows buttons."""
     if not shared.takes_clicks:
         pytest.skip("kernels before ipykernel 7 take clicks between cells only")
     shared.ok("begin(2.0)")
@@ -34,7 +34,7 @@ def typing(shared):
 
 
 def asked(kernel, cell_id="asks"):
-    """Start a cell of a page, report as that does that its question is shown, and return the cell."""
+    """Start a cell as a page does, report that its form is shown, and return the cell."""
     cell = kernel.send("%%agent\nwipe", cell_id=cell_id)
     box = kernel.widget(cell, _model_name="VBoxModel")
     kernel.tell(box, method="update", state={"_view_count": 1}, buffer_paths=[])
@@ -47,7 +47,7 @@ def click(kernel, cell, button):
 
 
 def answer(kernel, code, text):
-    """Run a cell that asks by a typed question."""
+    """Run a cell whose approval is typed."""
     cell = kernel.send(code)
     assert "wipe(table='cities', rows=3)" in kernel.client.get_stdin_msg(timeout=TIMEOUT)["content"]["prompt"]
     kernel.client.input(text)

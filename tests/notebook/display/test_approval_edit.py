@@ -1,4 +1,4 @@
-"""What a person approves is all in sight, and can be edited: a single text as it is, everything else as JSON."""
+"""Everything that a person approves is shown, and can be edited: a single text as text, everything else as JSON."""
 
 import asyncio
 import html
@@ -110,7 +110,7 @@ def test_the_question_says_where_the_call_runs(source, where):
 
 
 def answered(act, call=None):
-    """What a form answers after `act(children by description)`."""
+    """A form's answer after `act(children by description)`."""
 
     async def ask():
         form = ApprovalForm(call or FunctionCall("run", {"code": CODE}, "c"))

@@ -1,4 +1,4 @@
-"""What agents do that a tool asks, as cells and panels show it: folded below its call."""
+"""Subagents' runs in cells and panels: folded below the call that started them."""
 
 import asyncio
 import re
@@ -20,7 +20,7 @@ def answering(*turns, **options):
 
 
 def asking(child, *turns):
-    """An agent that asks the child, or calls the tool, and a transcript of all that its observers see."""
+    """An agent that runs the child or calls the tool, and a transcript of all events that its observers see."""
     tools = [child.as_tool("research", "Finds facts.") if isinstance(child, Agent) else child]
     agent = answering(*(turns or (call("research", question="Heaviest?"),)), "The end.", tools=tools)
     transcript = Transcript()
@@ -40,7 +40,7 @@ async def test_subagents_costs_count_in_the_footer():
 
 async def test_a_tool_that_runs_many_subagents():
     async def research(question: str) -> str:
-        """Ask many."""
+        """Run many."""
         await asyncio.gather(*(answering("x").chat(f"Number {n}") for n in range(MAX_RUNS + 3)))
         return "asked"
 

@@ -10,7 +10,7 @@ from nbagent.notebook.display.code_diff import code_diff
 
 
 def new_code(page):
-    """What the buttons insert: the text of all lines that are not removed."""
+    """The code that the buttons insert: the text of all lines that are not removed."""
     block = page.partition("<pre")[2].partition(">")[2].partition("</pre>")[0]
     kept = re.sub(r"<del>.*?</del>", "", block, flags=re.DOTALL)
     return html.unescape(re.sub(r"<[^>]*>", "", kept))

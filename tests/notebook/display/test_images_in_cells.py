@@ -1,4 +1,4 @@
-"""A cell shows the images that a model made, after checking their data, and nothing else passes for an image."""
+"""A cell shows a model's images after checking their data, and shows nothing else as an image."""
 
 import base64
 
@@ -18,7 +18,7 @@ def words(text):
 
 
 async def shown(parts):
-    """The displays of an answer of these parts."""
+    """The displays of an answer with these parts."""
     text = "".join(part.get("text", "") for part in parts)
     answer = LLMResponse(text, None, "stop", {"parts": parts, "thinking": "Hm."})
     displays = Displays()

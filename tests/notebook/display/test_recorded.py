@@ -1,4 +1,4 @@
-"""Past turns as the panel shows them, from the messages and from the agent's trace."""
+"""Past turns in the panel, from the messages and the agent's trace."""
 
 import html
 import json

@@ -180,7 +180,7 @@ LONG_ANSWER = "".join(
 
 
 def grown(text, cuts):
-    """The transcript of a text that came in pieces, and all that was shown on the way."""
+    """The transcript of a text that arrived in pieces, and everything that was shown meanwhile."""
     transcript, shown = Transcript(timings=False), []
     for start, end in itertools.pairwise((0, *cuts, len(text))):
         transcript.feed(events.Text(text[start:end]))

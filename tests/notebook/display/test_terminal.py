@@ -1,4 +1,4 @@
-"""`%%agent` in a real terminal IPython: text as it comes, typed approval, Ctrl-C."""
+"""`%%agent` in IPython in a real terminal: text as it arrives, typed approval, Ctrl-C."""
 
 import os
 import re
@@ -25,7 +25,7 @@ class Terminal:
     def __init__(self, folder):
         environment = {**os.environ, "IPYTHONDIR": str(folder), "TERM": "dumb", "NO_COLOR": "1"}
         options = {"env": environment, "encoding": "utf-8", "timeout": TIMEOUT, "dimensions": (50, 200)}
-        # a test run in the background of a shell ignores Ctrl-C, and so would what it starts
+        # tests that a shell runs in the background ignore Ctrl-C, and so would their children
         options["preexec_fn"] = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
         self.child = pexpect.spawn(python(), ["-m", "IPython", "--simple-prompt", "--no-banner"], **options)
         self.count = 0

@@ -102,7 +102,7 @@ def test_a_group_s_time_starts_with_the_first_call_that_needs_no_approval():
 
 
 def test_the_calls_of_one_answer_are_a_group():
-    """Each is in it; a call of the next answer is not, and what they displayed stays visible below."""
+    """The group has each call of the answer and none of the next one. Their displays stay visible below."""
 
     def one() -> Image:
         return GIF

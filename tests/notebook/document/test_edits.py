@@ -1,4 +1,4 @@
-"""Random changes by a person and by agents in turn: back ends stay equal, and undo loses nothing of the person's."""
+"""Random changes by a person and agents in turn: the back ends agree, and undo keeps all of the person's changes."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ PERSON = "the person"
 
 
 def ran(source):
-    """What a cell shows in these tests."""
+    """A cell's output in these tests."""
     return [{"name": "stdout", "output_type": "stream", "text": f"ran {source}\n"}]
 
 
@@ -43,7 +43,7 @@ steps = st.tuples(
 
 
 class Kernel:
-    """In place of an `OwnKernel`."""
+    """Replaces an `OwnKernel`."""
 
     is_running = False  # no widgets are asked for
     count = 0
@@ -74,7 +74,7 @@ async def do(document, number, step):
 
 
 async def person(document, what, text, cell, place):
-    """In a page no document makes these changes: it only sees them."""
+    """A person's changes: in a page, the document does not make them, it only sees them."""
     if what == "add":
         cell = NotebookCell("code", text)
         await document._insert(place, cell)

@@ -1,4 +1,4 @@
-"""`FileNotebook`: cells of a file are changed and run; all else in it stays as it is."""
+"""`FileNotebook`: a file's cells are changed and run, and everything else in it stays unchanged."""
 
 import asyncio
 import gc

@@ -1,4 +1,4 @@
-"""Running code as a cell of the kernel, from a cell that runs: outputs, history, `await`, plots, Stop, time limits."""
+"""Running code as a cell from a running cell: outputs, history, `await`, plots, Stop, time limits."""
 
 import pytest
 
@@ -19,7 +19,7 @@ async def run(source, seconds=60):
 
 
 def run(kernel, source, **options):
-    """The outputs of code that runs as a cell, what it raised, its number, and the cell from which it ran."""
+    """The outputs of code that runs as a cell, its error, its number, and the cell that ran it."""
     cell = kernel.ok(f"outputs, error, number = await run({source!r}, **{options!r})")
     return kernel.value("outputs"), kernel.value("error"), kernel.value("number"), cell
 

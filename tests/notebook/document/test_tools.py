@@ -1,4 +1,4 @@
-"""The notebook tools, as a model calls them: what it reads, and what stays as it is."""
+"""The notebook tools, as a model calls them: their results, and what stays unchanged."""
 
 import asyncio
 from dataclasses import replace
@@ -252,7 +252,7 @@ async def test_edited_arguments_are_used_and_the_model_reads_the_reason_for_a_de
 
 async def test_only_the_source_that_was_shown_runs(notebook):
     def approver(call, definition):
-        notebook.type_into("sum", "wipe()")  # by another agent, while the question stands
+        notebook.type_into("sum", "wipe()")  # by another agent, while the call waits for approval
         return True
 
     content = await model(notebook, "auto-edit", approver)("run_cells", cells=["sum"])

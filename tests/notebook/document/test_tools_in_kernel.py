@@ -1,4 +1,4 @@
-"""The notebook tools and their modes in a real kernel: by commands, in a panel, for MCP clients and an editor."""
+"""The notebook tools and their modes in a real kernel: with commands, in a panel, for MCP clients and in an editor."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The kernel tools mask what has the form of a key, or the name of one and looks random; nothing else."""
+"""The kernel tools mask values that look like keys, and random-looking values with a key's name, and nothing else."""
 
 import pandas as pd
 import pytest

@@ -1,4 +1,4 @@
-"""Every variable is described in one line. No code of its class can delay, break or flood that line."""
+"""Every variable is described in one line, which no code of its class can delay, break or flood."""
 
 import functools
 import threading

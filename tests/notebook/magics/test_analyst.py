@@ -31,7 +31,7 @@ with_document(agent)""")
 
 
 def asked(kernel, cell="%%agent\nWhat drives churn?"):
-    """The tools that a question offers, and whether it sends the prompt."""
+    """The tools that a request offers, and whether it has the analyst's prompt."""
     kernel.ok(cell)
     kernel.ok(
         "call = agent.trace.rows('calls')[-1]; texts = {r['hash']: r['text'] for r in agent.trace.rows('prompts')}"

@@ -48,7 +48,7 @@ def script(kernel, *turns):
 
 
 def answered(kernel, way, form, turn):
-    """Run a cell in one of the ways. Returns its display and the text of its result."""
+    """Run a cell in one of these ways. Returns its display and its result as text."""
     script(kernel, repr(turn))
     code = f"%%agent --as {form} -o kept\nx"
     if way == "capture":
@@ -227,7 +227,7 @@ def test_an_agent_with_another_name(kernel):
 
 
 def test_a_variable_in_the_line_is_one_value(kernel):
-    """IPython would put its text into the line, where its words would be options."""
+    """IPython would insert its text into the line, where its words would become options."""
     script(kernel, "'a'", "'b'")
     kernel.ok("text, math, n = '-o math --new', 1, 2")
     for prefix in ("", "%%time\n"):

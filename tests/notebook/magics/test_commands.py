@@ -30,7 +30,7 @@ def kernel(shared):
 
 
 def calls(kernel, name, /, **arguments):
-    """What the model reads after a call of the tool, which is approved if it needs approval."""
+    """The tool's result for the model. The call is approved if it needs approval."""
     kernel.ok("agent.tool_executor.approver = lambda call, definition: True")
     kernel.ok(f"result = await agent.tool_executor.run(FunctionCall({name!r}, {arguments!r}))")
     return kernel.ok("print(result.content)").stdout.rstrip("\n")

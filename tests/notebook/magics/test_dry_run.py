@@ -1,4 +1,4 @@
-"""A dry run shows everything, shortens what is long, and escapes all of it."""
+"""A dry run shows everything, shortens long texts, and escapes all of it."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""`%agent keep` and `%agent restore` in real kernels: the conversation goes on where another kernel left it."""
+"""`%agent keep` and `%agent restore` in real kernels: a conversation continues in another kernel."""
 
 import json
 import os
@@ -27,7 +27,7 @@ def twice(n: int) -> int:
 
 @pytest.fixture
 def notebook(tmp_path):
-    """Where a notebook lies; its kernels get to know that from the server that starts them."""
+    """The notebook's path, which a server passes to the kernels that it starts."""
     return tmp_path / "analysis.ipynb"
 
 
@@ -161,7 +161,7 @@ def test_undo_edits_failures_and_another_agent_are_kept_too(notebook):
         assert kernel.run("%%agent\nlost").error == "RuntimeError"
         assert said(talk) == ["first", "ONE", "two", "TWO"]
         assert Trace.load(talk.with_suffix(".sqlite")).runs["status"].tolist()[-1] == "error"
-        kernel.ok("agent = Agent(ScriptedProvider(['Hello.']))")  # what is kept is not lost by that
+        kernel.ok("agent = Agent(ScriptedProvider(['Hello.']))")  # this loses nothing that was kept
         assert said(talk) == ["first", "ONE", "two", "TWO"]
         moved = kernel.ok("%%agent\nhello").stdout
         assert "analysis.agent.1.json has 2 questions" in moved
@@ -240,7 +240,7 @@ def test_a_full_disk_is_reported_once_and_nothing_is_lost(notebook):
     with kernel_of(notebook) as kernel:
         kernel.ok("%agent keep")
         asks(kernel, "one")
-        # no file may grow beyond this: what a write beyond a quota or a full disk raises
+        # no file may grow beyond this: writes then fail as on a full disk
         kernel.ok(
             "import resource, signal\nsignal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
             "before = resource.getrlimit(resource.RLIMIT_FSIZE)\n"

@@ -1,4 +1,4 @@
-"""`%%agent --map` takes the options that it uses, and refuses all others by name."""
+"""`%%agent --map` accepts the options that it uses, and refuses all others by name."""
 
 import asyncio
 import json

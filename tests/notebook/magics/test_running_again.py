@@ -1,4 +1,4 @@
-"""A cell that runs again replaces its turn wherever it stands in the conversation."""
+"""A cell that runs again replaces its turn, wherever that is in the conversation."""
 
 import pytest
 from support.panels import Panel

@@ -31,7 +31,7 @@ def test_the_agent_of_the_notebook_over_http(shared):
     with client_of(shared.ok("%agent serve")) as client:
         first = client.post("/agent/chat", json={"message": "Twice 21?"}).json()
         assert first["response"] == "It is 42."
-        # a tool that a later cell defines anew, and an agent that it makes
+        # a later cell redefines a tool, and creates an agent
         shared.ok('@tool\ndef double(number: int) -> int:\n    "Twice the number."\n    return "changed"')
         assert client.post("/agent/chat", json={"message": "Twice 21?"}).json()["response"] == "It is changed."
         shared.ok('agent = Agent(ScriptedProvider(["Another agent."]))')

@@ -1,4 +1,4 @@
-"""The question before it is sent, in a real kernel: what it mentions and carries, and what it would cost."""
+"""The prompt before it is sent, in a real kernel: its mentions, its attachments and its cost."""
 
 import base64
 

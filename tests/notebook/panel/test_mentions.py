@@ -1,4 +1,4 @@
-"""Which words of a question name something, what they become in the message, and what completes them."""
+"""Which words of a prompt are mentions, their content in the message, and their completions."""
 
 import json
 import re
@@ -31,14 +31,14 @@ AGENT = Agent(ScriptedProvider([]))
 
 @dataclass
 class History:
-    """What IPython's keeps of cells."""
+    """Replaces IPython's history of cells."""
 
     input_hist_raw: list = field(default_factory=lambda: ["", "x = 1", "%agent key", "x + 1"])
     output_hist: dict = field(default_factory=lambda: {3: 2})
 
 
 class Shell:
-    """As much of IPython's shell as mentions look at."""
+    """The parts of IPython's shell that mentions use."""
 
     def __init__(self, **variables):
         self.user_ns = {"In": [], "_3": 2, "np": np, "json_text": json.dumps, "DataFrame": pd.DataFrame, **variables}

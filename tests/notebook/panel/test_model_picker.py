@@ -1,4 +1,4 @@
-"""The panel's model picker: its rows and its search, and in a real kernel the clicks, keys and lists of providers."""
+"""The panel's model picker: rows and search, and in a real kernel clicks, keys and providers' lists."""
 
 import json
 import re
@@ -26,7 +26,7 @@ from nbagent.providers.local_servers import LocalServer
 
 @pytest.fixture
 def no_keys(monkeypatch):
-    """No key is in the environment, and no model is named there."""
+    """An environment without keys and without NBAGENT_MODEL."""
     for row in with_keys().values():
         for variable in row.key_vars:
             monkeypatch.delenv(variable, raising=False)
@@ -130,7 +130,7 @@ def kernel(one_kernel):
 
 @pytest.fixture
 def provider():
-    """A server on loopback, beside this thread: the kernel asks it while the test waits."""
+    """A server on loopback in a thread: the kernel sends it requests while the test waits."""
 
     with served(Loopback()) as server:
         yield server

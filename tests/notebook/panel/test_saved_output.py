@@ -1,4 +1,4 @@
-"""What a panel leaves in the saved notebook: the conversation as of its last turn."""
+"""A panel's output in the saved notebook: the conversation as of its last turn."""
 
 import re
 
@@ -61,7 +61,7 @@ def test_only_the_end_of_a_very_long_conversation_is_saved(kernel):
 
 
 def test_without_a_person_each_display_keeps_its_content(kernel):
-    """nbclient gives all displays of one id what the last one showed; nbval compares each with what it showed."""
+    """nbclient gives all displays with one id the last content. nbval compares each with its own content."""
     script(kernel, "'yes'")
     cells = "panel = nbagent.ChatPanel(agent)\npanel", "await panel.ask('one?'); panel"
     shown = [kernel.ok(code, allow_stdin=False).of("display_data")[-1] for code in cells]

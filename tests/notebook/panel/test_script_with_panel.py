@@ -1,4 +1,4 @@
-"""A plain Python process that has made a panel comes to its end."""
+"""A plain Python process that has created a panel ends."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Versions of questions and several conversations in the panel, in step with cells, on any kernel."""
+"""Versions of prompts and several conversations in the panel, in sync with cells, on any kernel."""
 
 import pytest
 from support.panels import Panel, history, result
@@ -24,7 +24,7 @@ def opened(kernel, *questions, answer=ANSWER):
 
 
 def edit(panel, place, question):
-    """Edit the question of the turn at this place, and ask another one instead."""
+    """Edit the prompt of the turn at this place, and send another text."""
     panel.edit(place)
     panel.until_text("Escape leaves it")
     panel.ask(question)
@@ -65,7 +65,7 @@ def test_a_version_that_fails_leaves_the_conversation_as_it_was(kernel):
     panel.until_text("after one", "it broke", "after one+two")
     assert history(kernel).count("'user'") == 2
     assert not panel.can("Next version")
-    edit(panel, 1, "uno")  # the question that failed
+    edit(panel, 1, "uno")  # the prompt that failed
     panel.until(lambda: "2/2" in panel.text and "it broke" not in panel.text and "two" not in panel.text)
     panel.click("Previous version")
     panel.until_text("after one", "after one+two", "1/2")

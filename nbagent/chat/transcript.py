@@ -54,9 +54,9 @@ MimeBundle = dict[str, str]
 
 @dataclass(slots=True)
 class Segment:
-    """A part of the transcript: `text`, `thinking`, `tool`, `image`, `sources`, `page` or `note`.
+    """A part of the transcript: `text`, `thinking`, `tool`, or `fixed`, whose `html` never changes.
 
-    `key` is the call's id. The text of an image segment is a note about it, and `image` is None if it can't be shown.
+    `key` is the call's id.
     """
 
     kind: str
@@ -66,7 +66,6 @@ class Segment:
     event: Event | None = None
     result: events.ToolResult | None = None
     edited: dict[str, Any] | None = None  # the arguments that a person edited
-    image: Image | None = None
     outputs: Sequence[Mapping[str, str]] = ()  # the tool's printed and displayed output
     progress: str = ""  # the tool's progress report
     fraction: float | None = None  # the same as a number from 0 to 1, if known
@@ -145,6 +144,8 @@ class Transcript:
         self._sources: sources.Numbers = {}
         self._model = ""
         self._speaker: str | None = None
+        #: The team member who has just started to speak; "" if unchanged.
+        self.new_speaker = ""
         self._usage = Usage()
         self._cost: float | None = 0.0
         self._origin = ""  # the answer's origin, if readers must know it
@@ -178,7 +179,7 @@ class Transcript:
             case events.Retry():
                 self._start_again(event)
             case events.ValidationError(tool_name=None):
-                self._add(Segment("note", [notice_text(event)]))
+                self._add(_note(notice_text(event)))
             case events.UsageReport():
                 self._add_usage(event)
             case events.Done(result=result):
@@ -235,7 +236,7 @@ class Transcript:
                 before, after = (
                     [Segment("text", [text], marks=segment.marks)] if text.strip() else [] for text in texts
                 )
-                self.segments[place : place + 1] = [*before, Segment("page", [plain], html=page), *after]
+                self.segments[place : place + 1] = [*before, Segment("fixed", [plain], html=page), *after]
                 return
 
     def _add(self, segment: Segment) -> None:
@@ -269,7 +270,7 @@ class Transcript:
             case events.ChildEvent():
                 self._feed_child(event)
             case events.Context() if "begins" not in event.metadata:
-                self._add(Segment("note", [notice_text(event)]))
+                self._add(_note(notice_text(event)))
             case events.Http() | events.Context():
                 self.status = event.content or self.status
 
@@ -285,14 +286,11 @@ class Transcript:
 
     def _show_speaker(self, name: str | None) -> None:
         """Name the team member who speaks next, if it is another one."""
-        if name and name != self._speaker:
-            self._add(Segment("speaker", [name]))
+        self.new_speaker = name if name and name != self._speaker else ""
+        if self.new_speaker:
+            page = f'<div class="nbagent-speaker {render.NO_TEX}">{render.escape(self.new_speaker)}</div>'
+            self._add(Segment("fixed", [f"{self.new_speaker}:"], html=page))
         self._speaker = name
-
-    @property
-    def new_speaker(self) -> str:
-        """The member who has just started to speak; "" if unchanged."""
-        return self.segments[-1].text if self.segments and self.segments[-1].kind == "speaker" else ""
 
     def _feed_child(self, event: events.ChildEvent) -> None:
         """Show a child run's event below its call. Its usage counts here too."""
@@ -309,7 +307,7 @@ class Transcript:
 
     def _start_again(self, event: Event) -> None:
         """Discard this turn's content, but not a note about another model."""
-        noted = [Segment("note", [event.content])] if "next" in event.metadata else []
+        noted = [_note(event.content)] if "next" in event.metadata else []
         self.segments[self._turn_start :] = noted
         self.status = event.content or "trying again"
 
@@ -356,7 +354,9 @@ class Transcript:
         shown = [segment for segment in self.segments[self._turn_start :] if segment.kind != "text"]
         for part in parts:
             if part.get("type") == "image":
-                shown.append(Segment("image", [image_note(part)], image=Image.from_part(part)))
+                image, note = Image.from_part(part), image_note(part)
+                page = image_html(image, note) if image is not None else render.note_html(note)
+                shown.append(Segment("fixed", [note], html=page))
             else:
                 shown.append(Segment("text", [part.get("text", "")]))
         self.segments[self._turn_start :] = shown
@@ -372,8 +372,8 @@ class Transcript:
                 own = [{**each, "end": each["end"] - start} for each in citations if start < each["end"] <= end]
                 segment.add_marks(sources.mark_positions(segment.text, own, numbers))
                 start = end
-        self.segments.append(Segment("sources", [sources.sources_text(citations, numbers)]))
-        self.segments[-1].html = sources.sources_html(citations, numbers)
+        text, page = sources.sources_text(citations, numbers), sources.sources_html(citations, numbers)
+        self.segments.append(Segment("fixed", [text], html=page))
 
     def _end(self, seconds: float | None = None) -> None:
         self.status, self.over = "", True
@@ -454,14 +454,9 @@ class Transcript:
             pieces = self._text_pieces(segment)
             folded = '<span class="nbagent-quiet">Answer</span>'
             return [render.details_html(folded, "", "".join(pieces))] if segment.is_folded else pieces
-        if segment.kind == "speaker":
-            return [f'<div class="nbagent-speaker {render.NO_TEX}">{render.escape(segment.text)}</div>']
-        if segment.kind in ("image", "note"):
-            image = segment.image
-            return [image_html(image, segment.text) if image is not None else render.note_html(segment.text)]
-        if segment.kind in ("sources", "page"):
-            return [segment.html or ""]
-        return [checklist_html(segment.plan) if segment.plan else self._thinking_html(segment)]
+        if segment.plan:
+            return [checklist_html(segment.plan)]
+        return [segment.html or "" if segment.kind == "fixed" else self._thinking_html(segment)]
 
     def _calls_pieces(self, calls: list[Segment]) -> list[str]:
         """The tool calls of one answer, folded, then the displays and images, which stay visible."""
@@ -596,8 +591,6 @@ class Transcript:
             shown = segment.outputs if self._shows_outputs else ()
             texts = [part.get("text", part.get("text/plain", "")).rstrip() for part in shown]
             return [call, *below, *filter(None, texts), f"  {render.shortened_with_note(segment.result.content, 200)}"]
-        if segment.kind == "speaker":
-            return [f"{segment.text}:"]
         return [] if segment.kind == "thinking" else [segment.plain(segment.text)]
 
     def call_lines(self) -> list[str]:
@@ -612,6 +605,10 @@ class Transcript:
     def _closing_lines(self) -> list[str]:
         lines = [line for line in (f"{self.status}…" if self.status else "", self._ending) if line]
         return [*lines, f"[{' · '.join(self._footer)}]"] if self._footer else lines
+
+
+def _note(text: str) -> Segment:
+    return Segment("fixed", [text], html=render.note_html(text))
 
 
 def notice_text(event: Event) -> str:

@@ -81,9 +81,9 @@ async def verify_notebook(
     """Run all code cells from top to bottom in a fresh kernel, and compare their outputs with the saved ones.
 
     The notebook and its own kernel don't change, but the code's effects on files and servers happen again. Texts are
-    compared. For plots and other displays, only their types are. The outputs of a cell with the tag
-    `nbval-ignore-output` or the comment `# NBVAL_IGNORE_OUTPUT` are ignored, and so are those of a cell that never ran.
-    A cell with the tag `raises-exception` may raise.
+    compared. For plots and other displays, only their types are. Outputs are not compared for a cell that never ran, or
+    that has the tag `nbval-ignore-output` or the comment `# NBVAL_IGNORE_OUTPUT`. A cell with the tag
+    `raises-exception` may raise.
 
     `kernel` is the name of an installed kernel, by default the notebook's. Each cell may take `seconds`. `on_cell` is
     called before each code cell with its place among the code cells, from 1, and their number. Raises

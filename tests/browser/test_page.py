@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 from support.axe import serious
 from support.hostile import FOUND, HOST, PAYLOADS
-from support.lab import FLAGS, PATIENCE_S, chromium, playwright
+from support.lab import FLAGS, PATIENCE_S, chromium, playwright, throttle
 from support.serving import TOKEN, served
 
 from nbagent import Agent, FunctionCall, LLMMessage, LLMResponse, ScriptedProvider, Usage, tool
@@ -275,6 +275,7 @@ def test_one_of_several_agents_is_chosen(visit):
 def test_everything_works_by_keyboard(visit):
     with served(penguin_agent()) as server:
         page = visit(server, token="")
+        throttle(page)
         expect(page.get_by_role("textbox")).to_be_focused()
         page.keyboard.type("wrong-token-wrong")
         page.keyboard.press("Enter")
@@ -360,7 +361,9 @@ def test_both_themes_are_accessible_at_each_width(visit, picture, scheme, width)
         ask(page, DROP)
         page.get_by_role("button", name="Approve").wait_for()
         assert serious(page, "body") == []
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        for each in (1440, 800, width):
+            page.set_viewport_size({"width": each, "height": 800})
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), each
         background = page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert background == {"light": "rgb(255, 255, 255)", "dark": "rgb(17, 20, 24)"}[scheme]
         if width == 1100:

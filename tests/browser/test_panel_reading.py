@@ -2,7 +2,7 @@
 
 import pytest
 from playwright.sync_api import expect
-from support.lab import ask
+from support.lab import ask, throttle
 
 pytestmark = pytest.mark.browser
 
@@ -155,7 +155,7 @@ def test_an_answer_streams_without_disturbing_its_reader(lab):
 
 def test_a_page_that_is_loaded_again_shows_what_was_read(lab):
     # a page of its own: once loaded again, JupyterLab opens the notebook of its address some time later, over others
-    page = lab.open("place.ipynb", [SETUP, STREAM], prepare=lambda page: None)
+    page = lab.open("place.ipynb", [SETUP, STREAM], prepare=throttle)
     lab.command(page, "notebook:run-all-cells")
     panel = page.get_by_role("region", name="Chat with an agent")
     panel.get_by_placeholder("Ask anything").wait_for()

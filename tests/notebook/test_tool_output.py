@@ -122,6 +122,27 @@ agent = Agent(ScriptedProvider([FunctionCall('draw', {}), 'Done.']), tools=[draw
     assert "glyph" not in f"{cell.stdout}{cell.stderr}{cell.html}".lower()
 
 
+@pytest.mark.kernel
+def test_typing_in_a_panel_leaves_the_figure_that_a_tool_draws_alone(kernel, tmp_path):
+    kernel.ok("""
+@tool
+def draw() -> str:
+    'Draw.'
+    figure = plt.figure()
+    print('drawing')
+    while not os.path.exists(gate): time.sleep(0.01)
+    return 'whole' if plt.gcf() is figure else 'torn'
+agent = Agent(ScriptedProvider([FunctionCall('draw', {}), 'Done.']), tools=[draw])""")
+    panel = Panel(kernel)
+    panel.ask("go")
+    panel.until_text("drawing")
+    panel.tell("typed", "more")
+    panel.until(lambda: panel.state["draft"]["line"])
+    (tmp_path / "gate").touch()
+    panel.until_text("Done.")
+    assert "whole" in panel.text
+
+
 # -- without a kernel -------------------------------------------------------------------------------------------------
 
 

@@ -22,6 +22,7 @@ from nbagent.agent.agent import Agent
 from nbagent.core.background import background_loop
 from nbagent.core.render import markdown as render
 from nbagent.notebook.display.code_diff import diff_html
+from nbagent.notebook.display.figures import listen_quietly
 
 _CHANGED = "The cell has changed meanwhile, so it was not replaced. Accept would now make this change."
 
@@ -55,6 +56,7 @@ class AnswerButtons(anywidget.AnyWidget):
 
     def __init__(self) -> None:
         super().__init__()
+        listen_quietly(self)
         self._agents: WeakSet[Agent] = WeakSet()
         #: Whether a front end can change the notebook's cells.
         self.can_change_cells = False

@@ -11,6 +11,7 @@ from typing import Any
 
 from IPython.core.getipython import get_ipython
 from IPython.display import display
+from ipywidgets import Widget
 
 from nbagent.agent.agent import Agent
 from nbagent.core.content.images import image_part
@@ -31,6 +32,14 @@ def show_figures_of(agent: Agent) -> None:
     executor = agent.tool_executor
     if executor.call_context is None:
         executor.call_context, executor.runs_exclusively = _showing_figures, uses_pyplot
+
+
+def listen_quietly(widget: Widget) -> None:
+    """Keep the page's messages to this widget from showing and closing the figures that a tool is drawing.
+
+    After each message to a widget, IPython does what it does at the end of a cell.
+    """
+    widget.comm.handle_msg = widget._handle_msg
 
 
 @contextmanager

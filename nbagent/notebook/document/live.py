@@ -26,6 +26,7 @@ from nbagent.core.cells import cell_id_of, is_watched, request_of, running_shell
 from nbagent.core.current import current
 from nbagent.errors import ToolError
 from nbagent.notebook.display.code_diff import changes_html
+from nbagent.notebook.display.figures import listen_quietly
 from nbagent.notebook.document.cell import OURS, NotebookCell
 from nbagent.notebook.document.changes import KEPT_RUNS
 from nbagent.notebook.document.document import CellChangedError, NotebookDocument, Proposal
@@ -170,6 +171,7 @@ class NotebookPages(anywidget.AnyWidget):
 
     def __init__(self) -> None:
         super().__init__()
+        listen_quietly(self)
         self.runner = KernelRunner(get_ipython())
         #: By path.
         self.notebooks: dict[str, LiveNotebook] = {}

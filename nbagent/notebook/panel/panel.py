@@ -28,6 +28,7 @@ from nbagent.checks import check_type
 from nbagent.core.background import background_loop, heartbeat
 from nbagent.core.render import markdown as render
 from nbagent.core.results import AgentResult
+from nbagent.notebook.display.figures import listen_quietly
 from nbagent.notebook.document.modes import MODES, Mode
 from nbagent.notebook.document.tools import notebook_tools_of
 from nbagent.notebook.keeper import is_kept, offer_for
@@ -104,6 +105,7 @@ class ChatPanel(anywidget.AnyWidget):
         self._shown: State = {}
         self._saved = SavedOutput(conversation, PANEL_STYLE)
         super().__init__(height=height, look=PANEL_STYLE + self._saved.hiding_style)
+        listen_quietly(self)
         self.dock = self.model_id if dock else ""
         self.on_msg(lambda _, message, buffers: conversation.run_on_loop(self._receive, message, buffers))
         conversation.panels.append(self)

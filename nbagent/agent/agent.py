@@ -151,8 +151,8 @@ class Agent:
         self._provider_search: Future[LLMProvider] | None = None
         #: Toolsets added with `use`, and the plan tools.
         self.toolsets = Toolsets()
-        own = as_registry(tools) if function_registry is None else function_registry
-        self.function_registry = self.toolsets.add(plans_of_agent(plan, approve_plan), own)
+        registry = as_registry(tools) if function_registry is None else function_registry
+        self.function_registry = self.toolsets.add(plans_of_agent(plan, approve_plan), registry)
         self.tool_executor = ToolExecutor(self.function_registry, approver=approve, tracebacks=tool_tracebacks)
         self.context = context or ContextManager()
         self.limits, self.budget = run_setup.limits_of_agent(limits, config), budget
@@ -239,7 +239,7 @@ class Agent:
         handler: StreamingHandler | None = None,
         **options: Unpack[RunOptions],
     ) -> AgentResult:
-        """Send a prompt, let the model call tools, and return the answer.
+        """Send a prompt, let the model call tools, and return the result.
 
         - `message`: text; a figure, an image, a PDF or a text file (its bytes or `pathlib.Path`); a list of these and
           content parts; or a list of messages, which replaces the history except for the system message
@@ -438,7 +438,7 @@ class Agent:
         >>> plan.loc[3, ["status", "note"]] = "dropped", "not needed"       # doctest: +SKIP
         >>> agent.plan = plan                                               # doctest: +SKIP
         """
-        return plan_frame(self._plans.of(self.context) if self._plans else [])
+        return plan_frame(self._plans.plan_of(self.context) if self._plans else [])
 
     @plan.setter
     def plan(self, plan: Any) -> None:
@@ -665,9 +665,9 @@ class Agent:
           names a list in it; each item becomes a row.
         - `concurrency`: how many rows are sent at the same time
         - `rpm`, `tpm`: maximum requests and tokens per minute
-        - `limits`, `budget`: for each row, and for all rows (US dollars, or a `Budget`). Rows beyond the budget are
-          left. If the estimate exceeds either, the map asks for approval before it starts, in a notebook or a terminal.
-          Without approval it raises `ConfigurationError` and sends nothing.
+        - `limits`, `budget`: for each row, and for all rows (US dollars, or a `Budget`). Rows beyond the budget have
+          the status "left". If the estimate exceeds either, the map asks for approval before it starts, in a notebook
+          or a terminal. Without approval it raises `ConfigurationError` and sends nothing.
         - `allow_partial`: start without asking, even if the budget may not cover all rows
         - `checkpoint`: a file that keeps the answers, so the same call continues after an interruption. Without one,
           the agent keeps them in memory until all rows are answered.

@@ -172,11 +172,11 @@ class Plans(Toolset):
             FunctionDefinition(UPDATE_PLAN, _TOOL, None, self._update, approve=approve, parallel=False, pinned=True)
         )
 
-    def here(self) -> list[Step]:
+    def current(self) -> list[Step]:
         """Return the plan of the current tool call's conversation."""
-        return self.of(_conversation())
+        return self.plan_of(_conversation())
 
-    def of(self, history: ContextManager) -> list[Step]:
+    def plan_of(self, history: ContextManager) -> list[Step]:
         """Return the current plan of a conversation."""
         newer, message = self._newer.get(history), _last_plan(history)
         is_here = newer is not None and (newer.conversation_id, newer.after) == _place(history, message)
@@ -199,7 +199,7 @@ class Plans(Toolset):
     def copy(self, history: ContextManager, other: ContextManager) -> None:
         """Copy the user's changes of the plan to a copy of the conversation."""
         newer = self._newer.get(history)
-        if newer is not None and newer.run_id is None and newer.steps is self.of(history):
+        if newer is not None and newer.run_id is None and newer.steps is self.plan_of(history):
             self._set(other, newer.steps, None)
 
     def instructions(self) -> str:
@@ -208,7 +208,7 @@ class Plans(Toolset):
 
     def reminder(self) -> str:
         """See `Toolset`. Shows the plan while a step is open or after the user changed it."""
-        steps, newer = self.here(), self._newer.get(_conversation())
+        steps, newer = self.current(), self._newer.get(_conversation())
         is_edited = newer is not None and newer.run_id is None and newer.steps is steps
         if not steps or not (is_edited or _is_open(steps)):
             return ""
@@ -216,7 +216,7 @@ class Plans(Toolset):
         return "\n".join([f"The plan (keep it up to date with {UPDATE_PLAN}):", write_plan(steps), *note])
 
     def _update(self, steps: list[Step]) -> str:
-        history, new = _conversation(), revised(self.here(), checked_steps(map(asdict, steps)))
+        history, new = _conversation(), revised(self.current(), checked_steps(map(asdict, steps)))
         for message in history.messages:
             if message.pinned and message.name == UPDATE_PLAN:  # this call's result replaces it
                 history.pin(message, False)
@@ -224,7 +224,7 @@ class Plans(Toolset):
         return write_plan(new)
 
     def _has_new_steps(self, steps: list[Step]) -> bool:
-        known = {step.step for step in self.here()}
+        known = {step.step for step in self.current()}
         return not known.issuperset(step.step for step in checked_steps(map(asdict, steps)))
 
     def _set(self, history: ContextManager, steps: list[Step], run_id: str | None) -> None:
@@ -247,7 +247,7 @@ class _PlanRegistry(FunctionRegistry):
 
     def before_any_call(self, definition: FunctionDefinition) -> None:
         """See `FunctionRegistry.before_any_call`."""
-        if self._plans.plan_first and definition.name != UPDATE_PLAN and not _is_open(self._plans.here()):
+        if self._plans.plan_first and definition.name != UPDATE_PLAN and not _is_open(self._plans.current()):
             raise ToolError(f"There is no plan with an open step. Call {UPDATE_PLAN} first.", tool=definition.name)
 
 

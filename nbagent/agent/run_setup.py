@@ -29,20 +29,20 @@ if TYPE_CHECKING:
 Offer = tuple[bool, str | Iterable[str] | None, bool]
 
 
-def limits_of_agent(given: Limits | None, config: AgentConfig | None) -> Limits:
+def limits_of_agent(limits: Limits | None, config: AgentConfig | None) -> Limits:
     """Return an agent's limits. Arguments override environment variables, and these override the configuration."""
     of_environment = Limits.from_environment()
-    limits = of_environment if given is None else given.or_else(of_environment)
+    limits = of_environment if limits is None else limits.or_else(of_environment)
     if config is None:
         return limits
     names = {field.name: field.name for field in fields(Limits)} | {"max_iterations": "max_tool_iterations"}
     return limits.or_else(Limits(**{name: getattr(config, configured) for name, configured in names.items()}))
 
 
-def limits_of_run(given: Limits | None, max_iterations: int | None, of_agent: Limits) -> Limits:
+def limits_of_run(limits: Limits | None, max_iterations: int | None, of_agent: Limits) -> Limits:
     """Return a run's limits. Its own override the agent's."""
-    check_type("limits", given, Limits, optional=True, fix="Pass Limits(...).")
-    limits = of_agent if given is None else given.or_else(of_agent)
+    check_type("limits", limits, Limits, optional=True, fix="Pass Limits(...).")
+    limits = of_agent if limits is None else limits.or_else(of_agent)
     return limits if max_iterations is None else replace(limits, max_iterations=max_iterations)
 
 

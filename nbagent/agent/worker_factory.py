@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
-from nbagent.core.checking import UserCheck
-from nbagent.core.limits import Limits
 from nbagent.errors import ConfigurationError
 from nbagent.functions.live import LiveRegistry
-from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
+from nbagent.functions.registry import FunctionRegistry
 from nbagent.trace.trace import Trace
 
 
@@ -24,39 +21,21 @@ def worker_factory(agent: Any) -> Callable[[], Any]:
             "functions as Agent(tools=[...]), or map without tools."
         )
     definitions = [tool for name in names if (tool := agent.function_registry.get_function(name))]
-    executor, trace = agent.tool_executor, agent.trace
-    return partial(
-        _new_agent,
-        type(agent),
-        agent.provider,
-        # the schema is rebuilt from the signature, which `cloudpickle` keeps
-        [replace(tool, schema=None, parameters=None) if tool.schema else tool for tool in definitions],
-        agent.system_prompt,
-        agent.limits,
-        agent.temperature,
-        agent.guards,
-        {name: getattr(executor, name) for name in ("timeout", "max_result_chars", "tracebacks")},
-        {name: getattr(trace, name) for name in ("record_http", "is_recording")},
-    )
+    # the schema is rebuilt from the signature, which `cloudpickle` keeps
+    tools = [replace(tool, schema=None, parameters=None) if tool.schema else tool for tool in definitions]
+    agent_class, provider, system_prompt, limits = type(agent), agent.provider, agent.system_prompt, agent.limits
+    settings = {"temperature": agent.temperature, "guards": agent.guards}
+    for_executor = {name: getattr(agent.tool_executor, name) for name in ("timeout", "max_result_chars", "tracebacks")}
+    for_trace = {name: getattr(agent.trace, name) for name in ("record_http", "is_recording")}
 
+    def new_agent() -> Any:
+        registry = FunctionRegistry()
+        for tool in tools:
+            registry.add(tool)
+        trace = Trace(keep_results=False, max_bytes=None, **for_trace)
+        worker = agent_class(provider, registry, system_prompt, limits=limits, trace=trace)
+        vars(worker).update(settings)
+        vars(worker.tool_executor).update(for_executor)
+        return worker
 
-def _new_agent(
-    agent_class: Callable[..., Any],
-    provider: Any,
-    tools: Iterable[FunctionDefinition],
-    system_prompt: str | None,
-    limits: Limits,
-    temperature: float | None,
-    guards: list[UserCheck],
-    executor: dict[str, Any],
-    trace: dict[str, Any],
-) -> Any:
-    registry = FunctionRegistry()
-    for definition in tools:
-        registry.add(definition)
-    recording = Trace(keep_results=False, max_bytes=None, **trace)
-    agent = agent_class(provider, registry, system_prompt, limits=limits, trace=recording)
-    for name, value in executor.items():
-        setattr(agent.tool_executor, name, value)
-    agent.temperature, agent.guards = temperature, guards
-    return agent
+    return new_agent

@@ -36,19 +36,13 @@ CREATE TABLE answers (
 ) WITHOUT ROWID;
 """
 _ADD = """
-INSERT OR REPLACE INTO answers (
-    key, question, model, answered, status, text, input_tokens, output_tokens, cost, seconds, error, run_id
-) VALUES (
+INSERT OR REPLACE INTO answers VALUES (
     :key, :question, :model, :answered,
     :status, :text, :input_tokens, :output_tokens, :cost, :seconds, :error, :run_id
 )
 """
 _FIND = """
 SELECT key, status, text, input_tokens, output_tokens, cost, seconds, error, run_id FROM answers WHERE key = ?
-"""
-_READ = """
-SELECT key, question, model, answered, status, text, input_tokens, output_tokens, cost, seconds, error, run_id
-FROM answers ORDER BY answered
 """
 FORMAT = SQLiteFormat("map answers", "nbck", version=1, tables=_TABLES)
 
@@ -124,7 +118,7 @@ def read_checkpoint(path: str | os.PathLike[str]) -> DataFrame:
     if not target.exists():
         raise ConfigurationError(f"There is no checkpoint {str(target)!r}. agent.map(..., checkpoint=path) writes one.")
     with closing(FORMAT.open(target)) as database, FORMAT.clear_errors(target):
-        found = database.execute(_READ)
+        found = database.execute("SELECT * FROM answers ORDER BY answered")
         frame = pd.DataFrame(found, columns=[name for name, *_ in found.description])
     texts = dict.fromkeys(["key", "question", "model", "text"], TEXT)
     frame = frame.astype({**texts, **{name: kind for name, kind in COLUMNS.items() if name in frame}})

@@ -21,32 +21,22 @@ class RowAgent(Protocol):
 
     #: Counts its runs' spending, in addition to the batch's budget.
     budget: Budget | None
+    #: An engine may assign another one.
+    provider: LLMProvider
     trace: Trace
 
     @property
     def chat_stream(self) -> Callable[..., AgentStream]:
         """See `Agent.chat_stream`."""
-        ...
-
-    @property
-    def provider(self) -> LLMProvider:
-        """The provider. An engine may assign another one."""
-        ...
-
-    @provider.setter
-    def provider(self, spec: LLMProvider) -> None: ...
 
     async def chat(self, message: Any, **options: Unpack[RunOptions]) -> AgentResult:
         """See `Agent.chat`."""
-        ...
 
     def clear_history(self) -> None:
         """See `Agent.clear_history`."""
-        ...
 
     def worker_factory(self) -> Callable[[], RowAgent]:
         """See `Agent.worker_factory`."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,4 +75,3 @@ class Engine(Protocol):
 
         Cancelling this stops the rows in progress.
         """
-        ...

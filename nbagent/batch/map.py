@@ -52,25 +52,18 @@ class MapAgent(Protocol):
 
     budget: Budget | None
     bar_watchers: list[Callable[[str], None]]
+    provider: LLMProvider
     tool_executor: ToolExecutor
 
     @property
     def unfinished(self) -> Unfinished:
-        """The answers of maps without a checkpoint, until these are complete."""
-        ...
-
-    @property
-    def provider(self) -> LLMProvider:
-        """The provider."""
-        ...
+        """See `Agent.unfinished`."""
 
     def row_agent(self, tools: bool) -> RowAgent:
-        """See `RowAgent`."""
-        ...
+        """See `Agent.row_agent`."""
 
     def row_settings(self, tools: bool) -> dict[str, Any]:
         """See `Agent.row_settings`."""
-        ...
 
 
 class Unfinished(dict[str, Answer]):

@@ -113,7 +113,7 @@ def _records(data: pd.Series[Any] | pd.DataFrame, template: Template) -> Iterato
 
 
 def _row(template: Template, values: Mapping[str, Any], shared: str) -> Row:
-    if missing := [name for name, value in values.items() if _is_missing(value)]:
+    if missing := [name for name, value in values.items() if is_missing(value)]:
         return Row(f"skipped {missing}", None, "skipped", f"The value of {' and '.join(missing)} is missing.")
     try:
         content = _filled(template, values)
@@ -126,7 +126,7 @@ def _row(template: Template, values: Mapping[str, Any], shared: str) -> Row:
     return Row(key, content)
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
     """Return whether a value is missing: None, NaN, NaT, NA, blank text, an empty list."""
     if isinstance(value, str | list | tuple):
         return not (value.strip() if isinstance(value, str) else value)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from nbagent.batch.rows import is_missing
 from nbagent.checks import invalid
 from nbagent.errors import ConfigurationError
 from nbagent.trace.columns import FLAG, REAL
@@ -46,7 +47,7 @@ def exact(column: str, answer: str = "answer") -> Callable[[Row], bool | None]:
 
     def is_exact(row: Row) -> bool | None:
         found, expected = row[answer], row[column]
-        if _is_missing(expected):
+        if is_missing(expected):
             return None
         for kind, read in _READERS.items():
             if isinstance(found, kind) or isinstance(expected, kind):
@@ -57,10 +58,6 @@ def exact(column: str, answer: str = "answer") -> Callable[[Row], bool | None]:
         return bool(found == expected)
 
     return is_exact
-
-
-def _is_missing(value: Any) -> bool:
-    return bool(pd.api.types.is_scalar(value) and pd.isna(value)) or (isinstance(value, str) and not value.strip())
 
 
 def _number(value: Any) -> Decimal:

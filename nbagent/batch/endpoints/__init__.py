@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Protocol
 
 from nbagent.batch.checkpoint import Checkpoint
 from nbagent.batch.endpoints.choice import endpoint_for
 from nbagent.batch.endpoints.submitted import Submitted
+from nbagent.batch.engine import RowAgent
 from nbagent.checks import checked_path, invalid
 
-if TYPE_CHECKING:
-    from nbagent.providers.base import LLMProvider
 
-
-class HasProvider(Protocol):
-    """An agent."""
-
-    @property
-    def provider(self) -> LLMProvider:
-        """The provider, with the key that submitted the batches."""
-        ...
-
-
-async def cancel(agent: HasProvider, checkpoint: str | os.PathLike[str]) -> int:
+async def cancel(agent: RowAgent, checkpoint: str | os.PathLike[str]) -> int:
     """Ask the agent's provider to cancel a checkpoint's batches, and return their number.
 
-    Rows answered by then are billed. The same call of `agent.map` reads them and marks the other rows "left". Raises
-    `ConfigurationError` for a provider without batches.
+    The provider needs the key that submitted them. Rows answered by then are billed. The same call of `agent.map` reads
+    them and marks the other rows "left". Raises `ConfigurationError` for a provider without batches.
 
     >>> await cancel(agent, "reviews.db")                                           # doctest: +SKIP
     """

@@ -67,7 +67,7 @@ def test_every_module_has_a_layer():
 def test_layers_import_only_lower_layers():
     internal = [found for found in all_imports() if found.is_ours]
     assert len(internal) > 50  # the package was found
-    assert [str(found) for found in internal if found.target == "nbagent"] == [], "import from where a name lives"
+    assert [str(found) for found in internal if found.target == "nbagent"] == [], "import a name from its own module"
     wrong = [
         str(found)
         for found in internal

@@ -138,7 +138,7 @@ def frame():
 def test_its_html_needs_no_network_and_no_script(path, frame):
     notebook = read(path)
     addresses, scripts = loaded_by(as_page(notebook))
-    assert addresses >= frame[0], "the page is read without them"
+    assert addresses >= frame[0], "the page is readable without them"
     assert all((FOLDER / address).is_file() for address in addresses - frame[0])
     assert scripts == frame[1]
     for cell in notebook.cells:

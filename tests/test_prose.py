@@ -34,4 +34,6 @@ def test_error_messages_read_well():
 @pytest.mark.parametrize("name", nbagent.__all__)
 def test_docstrings_of_public_names_read_well(name):
     found = [(advice, each) for each in docstrings(getattr(nbagent, name)) for advice in faults(each)]
-    assert [each for each in found if each[0] != "one fact a sentence"] == [], "they may list values with semicolons"
+    assert [each for each in found if each[0] != "one fact a sentence"] == [], (
+        "they may separate values with semicolons"
+    )

@@ -214,7 +214,7 @@ async def test_stopping_queued_runs_sends_nothing():
     assert [type(result) for result in results] == [asyncio.CancelledError] * 3
     assert [message.text for message in agent.conversation_history] == ["a", "started"]
     agent.provider = ScriptedProvider(["fine"])
-    assert (await asyncio.wait_for(agent.chat("d"), 60)).content == "fine", "those that waited left the queue"
+    assert (await asyncio.wait_for(agent.chat("d"), 60)).content == "fine", "waiting runs left the queue"
 
 
 def test_finished_runs_are_not_stopped():

@@ -43,7 +43,7 @@ def test_only_its_owner_can_read_it(tmp_path):
         kept.add(Answer("a"))
         modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
     assert modes == dict.fromkeys(["map.sqlite", "map.sqlite-wal", "map.sqlite-shm"], 0o600)
-    assert [path.name for path in tmp_path.iterdir()] == ["map.sqlite"], "closed, it is one file"
+    assert [path.name for path in tmp_path.iterdir()] == ["map.sqlite"], "a closed checkpoint is one file"
 
 
 async def test_saved_rows_are_not_sent_again_and_failed_ones_are(tmp_path):
@@ -93,7 +93,7 @@ async def test_whatever_determines_an_answer_changes_the_key(tmp_path):
                 await agent(server.url, **made).map(data, checkpoint=path, **mapped)
                 assert len(server.asked) == before + 2, change
         await agent(server.url).map(data, checkpoint=path, tags=["a label decides nothing"])
-        assert len(server.asked) == 2 * (1 + len(CHANGES)), "all are kept"
+        assert len(server.asked) == 2 * (1 + len(CHANGES)), "all answers are kept"
 
 
 def a_database_of_another_program(path):
@@ -126,7 +126,7 @@ async def test_a_file_that_is_not_a_checkpoint_stays_unchanged(tmp_path, made, p
         await Agent(provider).map(questions(2), checkpoint=path)
     with pytest.raises(ConfigurationError, match=problem):
         read_checkpoint(path)
-    assert provider.requests == [], "nothing is paid for what can't be kept"
+    assert provider.requests == [], "nothing is paid for if it can't be kept"
     assert (path.read_bytes() if path.is_file() else None) == before
 
 
@@ -154,4 +154,4 @@ async def test_a_full_disk_ends_the_map_and_loses_nothing(tmp_path, monkeypatch)
     assert len(read_checkpoint(path)) == 7
     frame = await Agent(provider).map(questions(9), checkpoint=path, concurrency=1)
     assert (frame["status"] == "ok").all()
-    assert len(provider.requests) == 10, "only the answer that had no place was asked again"
+    assert len(provider.requests) == 10, "only the answer that did not fit was sent again"

@@ -31,11 +31,11 @@ async def test_a_map_that_is_killed_repeatedly_sends_each_row_once(tmp_path):
                 process.kill()
                 await asyncio.to_thread(process.wait)
             asked = server.asked[before:]
-            assert len(asked) == len(set(asked)), "a process asks a row once"
-            assert not kept & set(asked), "a row that is kept is not asked again"
+            assert len(asked) == len(set(asked)), "each process sends a row once"
+            assert not kept & set(asked), "a saved row is not sent again"
             kept = set(read_checkpoint(path)["question"])
             lost = set(asked) - kept
-            assert len(lost) <= CONCURRENCY, "what was under way, and no more"
+            assert len(lost) <= CONCURRENCY, "only the rows in progress"
             asked_again += len(lost)
         resumed = await agent_for(server.url).map(data, checkpoint=path, concurrency=CONCURRENCY)
     assert len(server.asked) == ROWS + asked_again

@@ -55,4 +55,4 @@ async def test_a_spent_budget_stops_the_map_within_one_wave_and_a_larger_one_con
     budget.max_cost = 100.0
     second = await agent.map(questions(), budget=budget, concurrency=CONCURRENCY)
     assert set(second["status"]) == {"ok"}
-    assert len(agent.provider.requests) == ROWS, "each row was asked once"
+    assert len(agent.provider.requests) == ROWS, "each row was sent once"

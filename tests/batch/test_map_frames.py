@@ -122,7 +122,7 @@ async def test_unusual_models_give_the_same_values_in_chat_map_and_checkpoint(tm
     value = (await agent.chat("?", output=Odd)).data
     for _ in range(2):
         frame = await agent.map(pd.Series(["a"]), output=Odd, checkpoint=tmp_path / "map.sqlite")
-    assert len(agent.provider.requests) == 2, "one by chat, one by the map"
+    assert len(agent.provider.requests) == 2, "one from chat, one from the map"
     (row,) = frame.to_dict("records")
     assert {name: row[name] for name in Odd.model_fields} == dict(value) | {"tags": ["a"]}
     for output, answer in (

@@ -56,7 +56,7 @@ async def test_each_row_is_sent_once_and_traced_here(client, server):
     runs = agent.trace.runs
     assert set(answers["run_id"]) == set(runs["run_id"])
     assert set(runs["tags"]) == {'["exam"]'}
-    assert runs["session_id"].nunique() == 2, "both workers asked"
+    assert runs["session_id"].nunique() == 2, "both workers sent rows"
     assert len(agent.trace.prompts) == 1
     assert len(agent.trace.environment) == 2
 
@@ -96,7 +96,9 @@ async def test_the_budget_holds_across_workers(client, server):
 async def test_workers_share_the_rate_limits(client, server):
     started = asyncio.get_running_loop().time()
     await agent_for(server).map(questions(6), engine=client, rpm=600)
-    assert asyncio.get_running_loop().time() - started >= 2 * 60 / 300 - LATE_S, "each asks three rows, at half of it"
+    assert asyncio.get_running_loop().time() - started >= 2 * 60 / 300 - LATE_S, (
+        "each worker sends three rows at half the rate"
+    )
 
 
 async def test_tools_are_sent_to_workers_and_keys_are_not(client, monkeypatch):
@@ -138,6 +140,6 @@ async def test_the_answers_to_a_dask_frame_have_the_same_partitions(client, serv
     together = await asyncio.to_thread(data.assign(answer=answers["answer"], status=answers["status"]).compute)
     assert list(together["answer"]) == [f"echo {text}" for text in together["text"]]
     assert answers.dtypes.equals((await asyncio.to_thread(answers.compute)).dtypes)
-    assert server.asked == asked, "computing asks nothing"
+    assert server.asked == asked, "computing sends nothing"
     here = await agent.map(data["text"])  # without a cluster
     assert list(here["answer"].compute()) == list(together["answer"])

@@ -89,7 +89,7 @@ def test_a_row_has_the_same_key_in_each_process(tmp_path, monkeypatch):
         monkeypatch.setenv("PYTHONHASHSEED", seed)
         with process_of("-c", KEYS) as process:
             asked += process.stdout.readlines()
-    assert asked == ["1\n", "0\n", "0\n"], "a set is paid once, whatever its order"
+    assert asked == ["1\n", "0\n", "0\n"], "a set is sent once, whatever its order"
 
 
 async def test_columns_may_contain_images_and_pdfs(tmp_path):
@@ -111,7 +111,7 @@ async def test_columns_may_contain_images_and_pdfs(tmp_path):
     assert answers["answer"][5] == "What is  document ?"
     assert answers["status"][6] == "error"
     assert "can't be read" in answers["error"][6]
-    assert len(agent.trace.runs) == 4, "the same picture is asked about once, each figure for itself"
+    assert len(agent.trace.runs) == 4, "equal pictures are sent once, each figure separately"
     with pytest.raises(ConfigurationError, match="1 rows can't be sent"):
         await agent.map(pd.Series(values), on_error="raise")
 
@@ -168,7 +168,7 @@ async def test_an_error_that_affects_all_rows_ends_the_map_and_keeps_the_answers
     assert list(agent.last_map["status"][:5]) == ["ok", "ok", "ok", "left", "left"]
     answers = await agent.map(data)
     assert set(answers["status"]) == {"ok"}
-    assert len(asked) == 1001, "the same call goes on with the rows that were left"
+    assert len(asked) == 1001, "the same call continues with the remaining rows"
 
 
 def test_the_preview_shows_rows_tokens_and_dollars_and_sends_nothing():

@@ -127,7 +127,9 @@ async def test_a_map_keeps_to_requests_and_tokens_per_minute():
         started = loop.time()
         frame = await agent.map(pd.Series(map(str, range(6))), rpm=1200, progress=False)
         assert list(frame["answer"]) == list("012345")
-        assert loop.time() - started >= 5 * 60 / 1200 - LATE_S, "the sixth may not go earlier, however fast all is"
+        assert loop.time() - started >= 5 * 60 / 1200 - LATE_S, (
+            "the sixth may not start earlier, however fast the others are"
+        )
 
 
 async def test_a_map_that_ends_early_releases_its_slots():

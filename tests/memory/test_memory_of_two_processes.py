@@ -33,4 +33,4 @@ def test_no_lost_update(tmp_path):
     run_together(WORK, (path, "x"), (path, "y"))
     (text,) = memory.frame["text"]
     assert sorted(text.split()) == sorted(f"{who}{number}" for who in "xy" for number in range(40))
-    assert memory.frame["version"].tolist() == [81], "each change has a version of its own"
+    assert memory.frame["version"].tolist() == [81], "each change has its own version"

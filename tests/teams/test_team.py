@@ -93,7 +93,7 @@ async def test_a_member_spends_from_its_own_budget_and_the_teams():
     desk = Agent(ScriptedProvider([calls], price={"input": 0, "output": 1e6}), tools=[helper], budget=desks)
     billing = Agent(ScriptedProvider(["one two"], price={"input": 0, "output": 1}), budget=own)
     result = await Team({"desk": desk, "billing": billing}, budget=shared).chat("I paid twice.")
-    assert shared.spent > 1000 * own.spent > 0, "each has the price of its model, and calls are paid by who made them"
+    assert shared.spent > 1000 * own.spent > 0, "each has its model's price, and pays for its own calls"
     assert shared.spent == pytest.approx(result.cost) == desks.spent + own.spent
 
 

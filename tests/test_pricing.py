@@ -13,7 +13,7 @@ RATES = {"input": 0.5, "output": 1.5, "cached": 0.05}
 COUNTS = {"prompt_tokens": 1_000_000, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 400_000}}
 
 
-async def asked(limits, counts=COUNTS, **options):
+async def run_unpriced(limits, counts=COUNTS, **options):
     """Return the result of a prompt to a server with a model without a price, and the requests that it received."""
     async with Loopback() as server:
         server.answers = [Answer(sse(said("Hello.", usage=counts)))]
@@ -56,7 +56,7 @@ async def test_the_remedies_work():
         (Limits(max_cost=None), {}),
         (Limits(max_cost=math.inf), {}),
     ]:
-        result, agent = await asked(limits, **options)
+        result, agent = await run_unpriced(limits, **options)
         assert result.content == "Hello."
         known = agent.trace.calls["cost_usd"].notna().all()
         assert known == (result.cost is not None) == bool(options)
@@ -67,10 +67,10 @@ async def test_the_users_price_replaces_the_list():
     assert price(usage, "claude-sonnet-5", "claude") == 2.0
     assert price(usage, "claude-sonnet-5", "claude", rates={"input": 9, "output": 9}) == 9.0
     assert price(usage, "no-such-model", "openai") is None, "unknown, not zero"
-    result, agent = await asked(Limits(), COUNTS | {"completion_tokens": 200_000}, price=RATES)
+    result, agent = await run_unpriced(Limits(), COUNTS | {"completion_tokens": 200_000}, price=RATES)
     assert result.cost == pytest.approx(0.6 * 0.5 + 0.4 * 0.05 + 0.2 * 1.5)
     assert agent.trace.calls["cost_usd"].tolist() == [result.cost]
-    result, _ = await asked(Limits(), price={"input": 0.5, "output": 1.5})
+    result, _ = await run_unpriced(Limits(), price={"input": 0.5, "output": 1.5})
     assert result.cost == pytest.approx(0.5, abs=1e-5)
 
 
@@ -155,6 +155,6 @@ async def test_odd_token_counts_have_a_price():
         ({"prompt_tokens": -5, "completion_tokens": 1_000_000, "prompt_tokens_details": {"cached_tokens": -1}}, 0.6),
         ({"prompt_tokens": 0, "completion_tokens": -1, "prompt_tokens_details": {"cached_tokens": 1_000_000}}, 0.075),
     ):
-        result, _ = await asked(None, counts)
+        result, _ = await run_unpriced(None, counts)
         assert result.cost is None
         assert price(result.usage, "gpt-4o-mini", "openai") == pytest.approx(dollars, rel=1e-4)

@@ -28,7 +28,7 @@ def agent_at(server, model):
     return Agent(create_provider(model, api_key=KEY, base_url=server.url + server.base))
 
 
-async def asked(server, model, path):
+async def run_map(server, model, path):
     """Run a map in this process and return its answers."""
     agent = agent_at(server, model)
     try:
@@ -42,7 +42,7 @@ async def test_a_batch_whose_confirmation_was_lost_is_found_again(model, tmp_pat
     monkeypatch.setattr(ENDPOINTS[model.partition(":")[0]], "max_requests", 3)
     async with SERVERS[model]() as server:
         server.swallows = 2
-        call = asyncio.create_task(asked(server, model, tmp_path / "c.db"))
+        call = asyncio.create_task(run_map(server, model, tmp_path / "c.db"))
         while len(server.batches) < 2:
             await server.made.wait()
             server.made.clear()
@@ -50,7 +50,7 @@ async def test_a_batch_whose_confirmation_was_lost_is_found_again(model, tmp_pat
         with pytest.raises(asyncio.CancelledError):
             await call
         server.swallows = 10**9
-        answers = await asked(server, model, tmp_path / "c.db")
+        answers = await run_map(server, model, tmp_path / "c.db")
     assert list(answers["answer"]) == [f"batch {question}" for question in ROWS]
     assert (len(server.batches), server.live, server.refusals) == (2, [], [])
 
@@ -58,7 +58,7 @@ async def test_a_batch_whose_confirmation_was_lost_is_found_again(model, tmp_pat
 @every_provider
 async def test_stopping_leaves_the_batch_and_says_how_to_continue(model, tmp_path):
     async with SERVERS[model](over_at=10**9) as server:
-        call = asyncio.create_task(asked(server, model, tmp_path / "c.db"))
+        call = asyncio.create_task(run_map(server, model, tmp_path / "c.db"))
         await server.polled.wait()
         call.cancel()
         with pytest.raises(asyncio.CancelledError) as stopped:
@@ -70,7 +70,7 @@ async def test_stopping_leaves_the_batch_and_says_how_to_continue(model, tmp_pat
         assert await cancel(agent, tmp_path / "c.db") == 1
         await agent.aclose()
         with pytest.warns(UserWarning, match="a batch was cancelled"):
-            answers = await asked(server, model, tmp_path / "c.db")
+            answers = await run_map(server, model, tmp_path / "c.db")
     assert (answers["status"] == "left").all()
     assert (server.live, server.refusals) == ([], [])
 
@@ -80,7 +80,7 @@ async def test_a_busy_provider_is_polled_again_and_a_broken_file_is_read_again(t
         busy = Answer(b'{"error":{"message":"slow down"}}', 429, {"retry-after-ms": "1"})
         cut = as_lines([{"custom_id": "x" * 99, "response": None}], cut=20)
         server.first = [("GET /v1/batches", busy), ("GET /v1/files", cut)]
-        answers = await asked(server, OPENAI, tmp_path / "c.db")
+        answers = await run_map(server, OPENAI, tmp_path / "c.db")
     assert list(answers["answer"]) == [f"batch {question}" for question in ROWS]
     assert (server.first, server.live) == ([], [])
 
@@ -88,11 +88,11 @@ async def test_a_busy_provider_is_polled_again_and_a_broken_file_is_read_again(t
 async def test_the_official_clients_work_with_the_same_servers(tmp_path):
     """This shows that the test servers behave like the providers."""
     async with OpenAIServer() as server, openai.AsyncOpenAI(api_key=KEY, base_url=server.url + "/v1") as client:
-        await asked(server, OPENAI, tmp_path / "o.db")
+        await run_map(server, OPENAI, tmp_path / "o.db")
         batch = await client.batches.retrieve("batch_1")
         assert (batch.status, batch.request_counts.completed) == ("completed", 6)
         assert (await client.files.content(batch.output_file_id)).text.count("\n") == 6
     async with ClaudeServer() as server, anthropic.AsyncAnthropic(api_key=KEY, base_url=server.url) as client:
-        await asked(server, CLAUDE, tmp_path / "a.db")
+        await run_map(server, CLAUDE, tmp_path / "a.db")
         results = [each async for each in await client.messages.batches.results("batch_1")]
         assert {each.result.type for each in results} == {"succeeded"}

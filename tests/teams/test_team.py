@@ -18,7 +18,7 @@ def over(to, message="", id="h1"):
     return FunctionCall("hand_over", {"to": to, "message": message}, id)
 
 
-def asked(agent, number=-1):
+def read_by(agent, number=-1):
     """Return what the agent's model read."""
     return [(message.role, message.text) for message in agent.provider.requests[number][0]]
 
@@ -40,7 +40,7 @@ async def test_the_first_member_hands_the_conversation_over_and_the_other_answer
     assert offered(desk) == ["hand_over"]
     assert "billing: You know bills." in desk.provider.requests[0][1][0]["description"]
     assert offered(billing) == ["add", "hand_over"]
-    system, question, handing, handed_over = asked(billing)
+    system, question, handing, handed_over = read_by(billing)
     assert system[1].startswith("You know bills.\n\nYou are billing. desk may also speak here")
     assert (question, handing[0]) == (("user", "I paid twice."), "assistant")
     assert handed_over == ("tool", "billing speaks now. He paid twice.")
@@ -52,7 +52,7 @@ async def test_the_first_member_receives_the_next_prompt_and_reads_the_others_an
     team = team_of_two(over("billing"), "Bye.")
     await team.chat("I paid twice.")
     await team.chat("Thanks.")
-    assert asked(team.members["desk"])[-2:] == [("user", "[billing] Paid back."), ("user", "Thanks.")]
+    assert read_by(team.members["desk"])[-2:] == [("user", "[billing] Paid back."), ("user", "Thanks.")]
 
 
 async def test_handing_over_to_two_members_or_to_an_unknown_one_is_an_error():
@@ -78,8 +78,8 @@ async def test_members_speak_in_turn_and_read_each_other():
     team = Team({"writer": writer, "critic": critic}, "round_robin", rounds=2)
     result = await team.chat("A poem.")
     assert (result.content, result.iterations, result.status) == ("Good.", 4, "ok")
-    assert asked(critic, 0)[1:] == [("user", "A poem."), ("user", "[writer] Draft 1.")]
-    assert asked(writer)[1:] == [("user", "A poem."), ("assistant", "Draft 1."), ("user", "[critic] Too long.")]
+    assert read_by(critic, 0)[1:] == [("user", "A poem."), ("user", "[writer] Draft 1.")]
+    assert read_by(writer)[1:] == [("user", "A poem."), ("assistant", "Draft 1."), ("user", "[critic] Too long.")]
     assert offered(critic) == []
     assert team.trace.calls["speaker"].tolist() == ["writer", "critic"] * 2
     said = [message.text for message in team.conversation_history]

@@ -52,9 +52,10 @@ def price(
     >>> price(Usage(1_000_000, 0), "claude-sonnet-5", "claude")
     2.0
     """
-    if (reported := _counted(_reported(raw, provider))) is not None:
+    report: dict[str, Any] = raw if isinstance(raw, dict) else {}
+    if (reported := _counted(_reported(report, provider))) is not None:
         return reported
-    return _counted(_computed(usage, model, provider, raw, is_batched, rates))
+    return _counted(_computed(usage, model, provider, report, is_batched, rates))
 
 
 def _counted(dollars: float | None) -> float | None:
@@ -63,9 +64,9 @@ def _counted(dollars: float | None) -> float | None:
 
 
 def _computed(
-    usage: Usage, model: str, provider: str, raw: Any, is_batched: bool, rates: Mapping[str, float] | None
+    usage: Usage, model: str, provider: str, report: dict[str, Any], is_batched: bool, rates: Mapping[str, float] | None
 ) -> float | None:
-    fees = _tool_fees(raw, model, provider)
+    fees = _tool_fees(report, model, provider)
     if rates is not None:
         return _by_rates(usage, rates) * (BATCH_SHARE if is_batched else 1.0) + fees
     if _is_free(provider):
@@ -78,15 +79,15 @@ def _computed(
 
     cached = usage.cache_read_tokens + usage.cache_write_tokens
     tokens = Tokens(
-        input_tokens=max(usage.input_tokens, cached) + _tool_use_prompt_tokens(raw),  # some servers omit these
+        input_tokens=max(usage.input_tokens, cached) + _tool_use_prompt_tokens(report),  # some servers omit these
         output_tokens=usage.output_tokens,
         cache_read_tokens=usage.cache_read_tokens,
         cache_write_tokens=usage.cache_write_tokens,
-        **_one_hour_cache_writes(raw),
+        **_one_hour_cache_writes(report),
     )
     usual = float(calc_price(tokens, model, provider_id=listed_at).total_price)
     if not is_batched:
-        if not (tier := _tier(raw)):
+        if not (tier := _tier(report)):
             return usual + fees
         of_tier = float(calc_price(tokens, model, provider_id=listed_at, price_context=tier).total_price)
         return None if of_tier == usual else of_tier + fees  # the list has no price for the tier
@@ -128,13 +129,14 @@ def _reports(provider: str) -> bool:
     return provider == NBAGENT_SERVER or (provider in CATALOG and CATALOG[provider].reports_cost)
 
 
-def _reported(raw: Any, provider: str) -> float | None:
+def _reported(report: Any, provider: str) -> float | None:
     """Return the request's cost with fees, if the provider reports it.
 
     If you use your own key for the model, OpenRouter reports its fee and the model provider's bill separately. xAI
     counts in ten-billionths of a dollar.
     """
-    report: Any = raw if isinstance(raw, dict) and _reports(provider) else {}
+    if not _reports(provider):
+        return None
     if is_number(ticks := report.get("cost_in_usd_ticks")):
         return float(ticks) / 1e10
     details: Any = (report.get("is_byok") and report.get("cost_details")) or {}
@@ -146,9 +148,8 @@ def _reported(raw: Any, provider: str) -> float | None:
 _USUAL_TIERS = ("", "auto", "batch", "default", "on_demand", "standard")
 
 
-def _tier(raw: Any) -> dict[str, str]:
+def _tier(report: Mapping[str, Any]) -> dict[str, str]:
     """Return the tier that served the request, in the price list's terms. The usual tier is empty."""
-    report = raw if isinstance(raw, dict) else {}
     named = {"service_tier": report.get("service_tier") or report.get("serviceTier"), "speed": report.get("speed")}
     tiers = {name: tier.lower() for name, tier in named.items() if isinstance(tier, str)}
     return {name: tier for name, tier in tiers.items() if tier not in _USUAL_TIERS}
@@ -215,15 +216,15 @@ def listed_window(model: str, provider: str) -> int | None:
         return None
 
 
-def _one_hour_cache_writes(raw: Any) -> dict[str, int]:
-    written = raw.get("cache_creation") if isinstance(raw, dict) else None
+def _one_hour_cache_writes(report: Mapping[str, Any]) -> dict[str, int]:
+    written = report.get("cache_creation")
     tokens = written.get("ephemeral_1h_input_tokens") if isinstance(written, dict) else None
     return {"cache_write_1h_tokens": tokens} if isinstance(tokens, int) and tokens else {}
 
 
-def _tool_fees(raw: Any, model: str, provider: str) -> float:
+def _tool_fees(report: Mapping[str, Any], model: str, provider: str) -> float:
     """Return the known fees for calls of the provider's own tools, in US dollars."""
-    calls = raw.get("provider_calls", ()) if isinstance(raw, dict) and provider in CATALOG else ()
+    calls = report.get("provider_calls", ()) if provider in CATALOG else ()
     fees, billed = 0.0, set[str]()
     for call in calls:
         forms = CATALOG[provider].tools.get(call["name"], ())
@@ -236,11 +237,11 @@ def _tool_fees(raw: Any, model: str, provider: str) -> float:
     return fees
 
 
-def _tool_use_prompt_tokens(raw: Any) -> int:
+def _tool_use_prompt_tokens(report: Mapping[str, Any]) -> int:
     """Return the tokens that Gemini's own tools (code execution, URLs, files) added to the prompt.
 
     Gemini counts them separately from `promptTokenCount`, and bills both as input:
     https://ai.google.dev/gemini-api/docs/code-execution#billing
     """
-    tokens = raw.get("toolUsePromptTokenCount") if isinstance(raw, dict) else None
+    tokens = report.get("toolUsePromptTokenCount")
     return tokens if isinstance(tokens, int) else 0

@@ -21,7 +21,7 @@ _VALUES = {"agent": "Agent", "result": "AgentResult", "trace": "Trace", "budget"
 
 #: Members that only nbagent itself uses, by class.
 _INTERNAL = {
-    "Agent": "agrees bar_watchers default_note observers open_labels provider_or_spec row_agent row_settings run_call "
+    "Agent": "bar_watchers default_note observers open_labels provider_or_spec row_agent row_settings run_call "
     "side_agent unfinished worker_factory",
     "Budget": "account",
     "Candidates": "candidates check members rate_key ready resolve secrets",
@@ -35,7 +35,7 @@ _INTERNAL = {
     "RunContext": "output",
     "SkillManifest": "check_trusted",
     "Team": "bar_watchers deps observers open_labels routes side_agent tools_off toolsets",  # as in `Agent`
-    "Trace": "explorer is_recording observers record rows rows_with_children summary_lines",
+    "Trace": "explorer fork is_recording observers record rows rows_with_children summary_lines",
 }
 #: Replaces the colon in an attribute's docstring while napoleon reads it: it would take the text before for a type.
 _COLON = "\ue000"

@@ -158,13 +158,13 @@ class ModelNotFoundError(ProviderError):
 class BadRequestError(ProviderError):
     """The provider refused the request (400, 413, 422 and other 4xx)."""
 
-    remedy = "Change what the provider names: a tool's schema, an option, a message."
+    remedy = "Change the option, message or tool schema that the provider names."
 
 
 class ContextLengthError(BadRequestError):
     """The conversation is longer than the model's context window."""
 
-    remedy = "Shorten the conversation: agent.clear_history(), or a ContextManager with max_tokens."
+    remedy = "Shorten the conversation with agent.clear_history() or Agent(context=ContextManager(max_tokens=...))."
 
 
 class ImageInputError(BadRequestError):
@@ -194,7 +194,7 @@ class RegionError(ProviderError):
     """The provider does not serve the country or region that the request came from."""
 
     may_fall_back = True
-    remedy = "Use another provider's model, or an address that serves your region: base_url=..."
+    remedy = "Use another provider's model, or pass base_url=... with an address that serves your region."
 
 
 class ServerError(ProviderError):

@@ -75,16 +75,16 @@ class Memory(Toolset):
             same time.
         scope: "user" notes are the same wherever you work. "project" notes belong to the current project's folder,
             which is the nearest folder with a `.git`, or else the current one. One file keeps both, separately.
-        write: whether the model may change notes. With "ask", each change needs approval. With False, the model can
-            only read. Each change is a call in `agent.trace.tool_calls`.
+        write: whether the model may change notes. With "ask", each change needs approval. With True, none does. With
+            False, the model can only read. Each change is a call in `agent.trace.tool_calls`.
         index_tokens: the approximate size of the index in tokens; 0 for none.
         embed: a function that returns a vector for each of up to 100 texts, with an embedding model of your choice.
             `search_memory` then finds notes by meaning as well as by words. The notes are sent to that model, and the
             vectors stay in memory.
 
     Some changes are refused, with the reason: text that looks like a key or a password, more than 5 MB of notes, paths
-    outside `/memories`, and changes to a note whose current version the conversation has not seen. No other kernel's
-    change is lost that way.
+    outside `/memories`, and changes to a note whose current version the conversation has not seen, so no other kernel's
+    change is lost.
 
     >>> memory = Memory("memory.sqlite")                                    # doctest: +SKIP
     >>> agent = Agent("claude:claude-sonnet-5").use(memory)                 # doctest: +SKIP

@@ -113,8 +113,7 @@ def resolve(spec: ProviderInput = None) -> LLMProvider:
 
     - an `LLMProvider`: itself
     - `"provider"` or `"provider:model"`: see `create_provider`
-    - an `AgentConfig`: its provider, else the OpenAI-compatible server at its base_url, else the provider that offers
-      its model
+    - an `AgentConfig`: its provider, else a server with the OpenAI chat API at its base_url, else its model's provider
     - a list of these: the first, and the next whenever one fails (see `Candidates`)
     - None: the environment variable NBAGENT_MODEL (`"provider:model"`), then the first provider in the catalog whose
       key is found (see `providers.keys`), then a server on this machine with a model that can call tools (see

@@ -1,7 +1,6 @@
 """A provider's address and credentials.
 
-If neither an address nor a region was chosen, the key decides, since each of a provider's sites refuses the others'
-keys.
+If neither an address nor a region was chosen, the key decides, since a provider's sites refuse each other's keys.
 """
 
 from __future__ import annotations

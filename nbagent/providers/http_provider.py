@@ -39,7 +39,7 @@ from nbagent.providers.http.retry import RequestRevised, retrying
 from nbagent.providers.http.transport import Form, Transport
 from nbagent.providers.options.provider_tools import available
 from nbagent.providers.options.resolved import OptionsResolver, ResolvedOptions
-from nbagent.providers.options.settings import check_body_options, check_json, check_settings
+from nbagent.providers.options.settings import check_access, check_body_options, check_json, check_settings
 from nbagent.providers.provider_facts import ProviderFacts
 from nbagent.providers.tool_names import Renamed, renamed
 from nbagent.text import shortened
@@ -101,17 +101,8 @@ class HTTPProvider(StreamingProvider):
         **options: Unpack[RequestOptions],
     ) -> None:
         check_body_options(options)
-        check_settings(
-            api_key=api_key,
-            headers=headers,
-            model=model,
-            base_url=base_url,
-            timeout=timeout,
-            max_retries=max_retries,
-            streaming=streaming,
-            function_calling=function_calling,
-            price=price,
-        )
+        check_settings(model, timeout, max_retries, streaming, function_calling, price)
+        check_access(api_key, base_url, headers)
         self.price = price
         self.provider_name = provider_name or self.provider_name
         facts = CATALOG.get(self.provider_name)

@@ -1,7 +1,6 @@
 """Larger models for `nbagent pull NAME`: their files, requirements and download.
 
-Each file is one revision on Hugging Face. Downloads are checked against its SHA-256, which several projects publish,
-including LocalAI's gallery.
+Each file is one revision on Hugging Face, with the SHA-256 that several projects publish, such as LocalAI's gallery.
 """
 
 from __future__ import annotations

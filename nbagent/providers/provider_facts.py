@@ -154,8 +154,7 @@ class ProviderFacts:
     keyless: bool = False
     #: Many people set the key for something else, so it does not make this the default provider.
     only_by_name: bool = False
-    #: Its models by behaviour. The first match applies. The last profile matches every name, so that unknown models are
-    #: treated like the latest.
+    #: Its models by behaviour. The first match applies. The last one matches every name, as for the latest models.
     profiles: tuple[ModelProfile, ...] = ()
     #: The profiles for its other formats.
     format_profiles: Mapping[str, tuple[ModelProfile, ...]] = field(default_factory=dict)
@@ -199,8 +198,7 @@ class ProviderFacts:
     unsigned_thinking: bool = False
     #: Whether a model that thinks answers only in a stream.
     streams_to_think: bool = False
-    #: The tools that it runs itself, by our names (see `nbagent.functions.provider_tools`). The first form that fits
-    #: the model applies.
+    #: The tools that it runs itself, by our names (see `functions.provider_tools`). The first form that fits applies.
     tools: Mapping[str, tuple[OwnTool, ...]] = field(default_factory=dict)
     #: How to make it summarise a conversation; None if it can't.
     compaction: Compaction | None = None

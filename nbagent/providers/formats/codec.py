@@ -182,8 +182,8 @@ class Codec(ABC):
             return self._result_pieces(message)
         if message.role != "assistant":
             return self._input_pieces(message)
-        kept = self._native_pieces(message)
-        return self._answer_pieces(message) if kept is None else kept
+        native = self._native_pieces(message)
+        return self._answer_pieces(message) if native is None else native
 
     @abstractmethod
     def _input_pieces(self, message: LLMMessage) -> list[dict[str, Any]]:

@@ -46,8 +46,7 @@ _FILTERED = (
     *str.split("SAFETY RECITATION LANGUAGE BLOCKLIST PROHIBITED_CONTENT SPII MODEL_ARMOR IMAGE_SAFETY"),
     *("IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"),
 )
-#: https://ai.google.dev/api/generate-content#FinishReason. STOP also ends an answer with calls. Other words leave
-#: `finish_reason` None.
+#: https://ai.google.dev/api/generate-content#FinishReason. STOP also ends an answer with calls. Other words mean None.
 FINISH_REASONS = {"STOP": "stop", "MAX_TOKENS": "length", **dict.fromkeys(_FILTERED, "content_filter")}
 #: The model garbled its answer and Gemini dropped it, so there is nothing to continue from.
 _GARBLED = {"MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE"}

@@ -1,8 +1,7 @@
 """Splits `<think>…</think>` from a text stream.
 
 Some providers, and local servers without a reasoning parser, send thinking in such tags. An opening tag counts only at
-the start of an answer or right after another block, so an answer about such tags stays unchanged. Tags may be cut
-anywhere between two pieces.
+the start of an answer or right after another block, so an answer about tags is unchanged. Tags may be cut anywhere.
 """
 
 from __future__ import annotations

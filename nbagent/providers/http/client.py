@@ -1,8 +1,7 @@
 """HTTP clients: one for each event loop and provider, closed with its event loop.
 
 All clients are httpx2's, which both SDKs also use. Without a proxy, they use aiohttp's connections, which halves the
-CPU for a single piece of an answer (see benchmarks/README.md). Behind a proxy they use httpx2's own connections, since
-aiohttp has no support for SOCKS proxies.
+CPU for a single piece of an answer (see benchmarks/README.md), but does not support SOCKS proxies.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ if TYPE_CHECKING:
     import httpx2
 
 CONNECT_TIMEOUT_S = 10.0
-#: How long an idle connection is kept. Servers close it after 5 s (uvicorn, llama.cpp) to several minutes, and an event
-#: loop blocked by a cell would not notice.
+#: Seconds to keep an idle connection. Servers close it after 5 s (uvicorn, llama.cpp) or more, which an event loop
+#: blocked by a cell would not notice.
 KEPT_S = 4.0
 #: The most bytes of a header line.
 LONGEST_HEADER = 2**16
@@ -83,8 +82,7 @@ async def _closed_with_loop(http: httpx2.AsyncClient) -> AsyncGenerator[None]:
 def new_http_client(target: Target) -> httpx2.AsyncClient:
     """Create a client for requests to `target`. It follows no redirects, which would take the key to another host.
 
-    httpx2 reads the proxy and its exceptions from the environment. In a browser, certificates, proxies and redirects
-    are the browser's.
+    httpx2 reads the proxy and its exceptions from the environment. In a browser, all of these are the browser's.
 
     Raises `ConfigurationError` if the certificates or the proxy can't be used.
     """

@@ -77,8 +77,8 @@ async def retrying(
 ) -> AsyncGenerator[T | Retry]:
     """The items of `attempt()`. A retryable error is followed by a `Retry` event, a wait, and the next attempt's items.
 
-    With an admission, each attempt waits for a slot for roughly `tokens` tokens, and refusals are not counted unless
-    another model can be used instead.
+    With an admission, each attempt waits for a slot for roughly `tokens` tokens. Refusals count only if another model
+    can be used instead.
     """
     if admission is not None:
         attempt = partial(admitted, attempt, admission, tokens)

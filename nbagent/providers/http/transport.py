@@ -25,8 +25,7 @@ from nbagent.providers.http.capture import RecordedResponse
 if TYPE_CHECKING:
     import httpx2
 
-#: A longer body is sent in pieces of this size. The timeout applies to each piece, and images don't block the event
-#: loop.
+#: A longer body is sent in pieces of this size, so the timeout applies to each, and images don't block the event loop.
 LONGEST_PIECE = 2**18
 #: Default headers of each request, unless the user's headers set them.
 OWN_HEADERS = {"Accept": "*/*", "Accept-Encoding": "gzip, deflate", "User-Agent": "nbagent"}

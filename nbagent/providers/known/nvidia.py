@@ -1,7 +1,6 @@
 """NVIDIA's API catalog, which runs open models, and its NIM servers.
 
-https://docs.nvidia.com/nim/large-language-models (read in November 2026): the server is vLLM, and the model's template
-controls thinking
+https://docs.nvidia.com/nim/large-language-models (read in November 2026): a vLLM server; templates control thinking
 """
 
 from nbagent.providers.known.open_source import PROFILES

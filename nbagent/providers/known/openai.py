@@ -151,8 +151,7 @@ class OpenAIProvider(HTTPProvider):
     may refuse that: pass `include=[]`. Requests also ask for summaries of the reasoning, which arrive as thinking.
     OpenAI returns them only to verified organizations.
 
-    OpenAI caches the start of prompts automatically. With `prompt_cache_key="name"`, requests with the same start share
-    the cache more often.
+    OpenAI caches the start of prompts automatically. With `prompt_cache_key="name"`, requests share it more often.
 
     Raises `ConfigurationError` for any other `api`.
 

@@ -69,20 +69,10 @@ _SETTINGS = ProviderOptions.__optional_keys__ - RequestOptions.__optional_keys__
 
 
 def check_settings(
-    *,
-    api_key: Any,
-    headers: Any,
-    model: Any,
-    base_url: Any,
-    timeout: Any,
-    max_retries: Any,
-    streaming: Any,
-    function_calling: Any,
-    price: Any,
+    model: Any, timeout: Any, max_retries: Any, streaming: Any, function_calling: Any, price: Any
 ) -> None:
-    """Raise `ConfigurationError` for a wrong value, without showing keys or header values."""
+    """Raise `ConfigurationError` for a wrong value."""
     check_type("model", model, str, optional=True)
-    check_type("base_url", base_url, str, optional=True, fix="Pass an address such as 'http://localhost:8000/v1'.")
     if timeout == math.inf:
         raise invalid("timeout", timeout, "a finite number of seconds")
     check_number("timeout", timeout, above=0, fix="Pass seconds.")
@@ -90,6 +80,11 @@ def check_settings(
     check_choice("streaming", streaming, (True, False))
     check_choice("function_calling", function_calling, (True, False))
     check_price(price)
+
+
+def check_access(api_key: Any, base_url: Any, headers: Any) -> None:
+    """Raise `ConfigurationError` for a wrong value, without showing keys or header values."""
+    check_type("base_url", base_url, str, optional=True, fix="Pass an address such as 'http://localhost:8000/v1'.")
     if not (api_key is None or isinstance(api_key, str) or hasattr(api_key, "get_secret_value")):
         raise invalid("api_key", api_key, "a text or a SecretStr", secret=True)
     if not (headers is None or isinstance(headers, Mapping)):
@@ -106,7 +101,7 @@ def check_price(price: Any) -> None:
     if price is None:
         return
     fix = 'Pass dollars per million tokens: {"input": 0.5, "output": 1.5, "cached": 0.05}.'
-    check_type("price", price, Mapping, optional=True, fix=fix)
+    check_type("price", price, Mapping, fix=fix)
     for name in ("input", "output"):
         if name not in price:
             raise invalid("price", dict(price), f"a value for {name!r}", fix)

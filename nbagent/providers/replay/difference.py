@@ -35,9 +35,12 @@ def difference(recorded: Fingerprint, request: Fingerprint) -> str:
 def _lines(request: Fingerprint) -> list[str]:
     """A request as lines to compare and display."""
     texts = [text for message in request.messages for text in _message_texts(message)]
-    texts += [text for function in request.functions for text in _tool_texts(function)]
+    for tool in request.functions:
+        texts.append(f"tool {tool['name']}: {tool['description']}")
+        texts.append(f"tool {tool['name']} takes {json_text(tool['parameters'])}")
     texts += [f"option {name}: {json_text(value)}" for name, value in request.options.items()]
-    return [line for text in texts for line in _wrapped(text)]
+    lines = "\n".join(texts).split("\n")
+    return [line[start : start + LINE_WIDTH] for line in lines for start in range(0, max(len(line), 1), LINE_WIDTH)]
 
 
 def _message_texts(message: dict[str, Any]) -> list[str]:
@@ -45,18 +48,3 @@ def _message_texts(message: dict[str, Any]) -> list[str]:
     text = content if isinstance(content, str) else json_text(content)
     said = [f"{role}{' ' + message['name'] if message.get('name') else ''}: {text}"] if text or not calls else []
     return said + [f"{role} calls {call['name']}({json_text(call['arguments'])})" for call in calls]
-
-
-def _tool_texts(function: dict[str, Any]) -> list[str]:
-    return [
-        f"tool {function['name']}: {function['description']}",
-        f"tool {function['name']} takes {json_text(function['parameters'])}",
-    ]
-
-
-def _wrapped(text: str) -> list[str]:
-    return [
-        line[start : start + LINE_WIDTH]
-        for line in text.split("\n")
-        for start in range(0, max(len(line), 1), LINE_WIDTH)
-    ]

@@ -63,8 +63,7 @@ def replay(
 
     A request is identified by its messages, tools and options, not by its model. If several models answered it, each
     model's own answer is replayed. A repeated request replays its next recorded answer, and from then on the last one.
-    Tools run for real, and their results are part of the next request. With `run_tools=False`, their recorded results
-    are replayed.
+    Tools run for real, and their results are part of the next request, unless `run_tools=False` replays recorded ones.
 
     - `"once"`: replay the file, or record it if it does not exist
     - `"none"`: replay the file and never call a model

@@ -139,19 +139,19 @@ class Candidates(LLMProvider):
         if self._is_list:
             return ""
         at = max((place for place, message in enumerate(messages) if message.opens_turn), default=len(messages) - 1)
-        question = messages[at]
-        if (known := question.encoded.get(self._mark)) is not None:
+        prompt = messages[at]
+        if (known := prompt.encoded.get(self._mark)) is not None:
             return str(known)
         given: Any = self._choose(messages[: at + 1])
         name = await given if inspect.isawaitable(given) else given
         if name not in self.models:
             raise invalid("choose", name, f"the name of a model ({', '.join(self.models)})")
-        question.encoded[self._mark] = name
+        prompt.encoded[self._mark] = name
         return str(name)
 
     def _by_length(self, messages: list[LLMMessage]) -> str:
-        question = messages[-1]
-        is_short = len(question.text) < SHORT and "```" not in question.text and not has_image(question.content)
+        prompt = messages[-1]
+        is_short = len(prompt.text) < SHORT and "```" not in prompt.text and not has_image(prompt.content)
         return list(self.models)[0 if is_short else -1]
 
     async def chat(

@@ -32,18 +32,18 @@ class Route:
         if not callable(self.when):
             re.compile(self.when)
 
-    def match(self, question: str) -> Any:
+    def match(self, prompt: str) -> Any:
         """The function's argument: the pattern's match, or the prompt; None if the route does not apply."""
         if callable(self.when):
-            return question if self.when(question) else None
-        return re.search(self.when, question)
+            return prompt if self.when(prompt) else None
+        return re.search(self.when, prompt)
 
 
 def provider_for(routes: Iterable[Route], message: MessageInput) -> RouteProvider | None:
     """The first route that applies, as a provider; None if there is none."""
-    question = next((each.text for each in reversed(as_messages(message)) if each.opens_turn), "") if routes else ""
-    for route in routes if question else ():
-        if (match := route.match(question)) is not None:
+    prompt = next((each.text for each in reversed(as_messages(message)) if each.opens_turn), "") if routes else ""
+    for route in routes if prompt else ():
+        if (match := route.match(prompt)) is not None:
             return RouteProvider(route.function, match)
     return None
 

@@ -137,9 +137,9 @@ def resolve(spec: ProviderInput = None) -> LLMProvider:
         # the value may contain a key, so it is not shown
         expected = "a provider, 'provider:model', an AgentConfig, a list of these, or None"
         raise invalid("provider", config, expected, fix, secret=True)
-    given = {key: value for key in ("model", "api_key", "base_url", "price") if (value := getattr(config, key))}
+    settings = {key: value for key in ("model", "api_key", "base_url", "price") if (value := getattr(config, key))}
     name = _name_of(config)
-    return create_provider(name, **given) if name else default_provider(**given)
+    return create_provider(name, **settings) if name else default_provider(**settings)
 
 
 def default_provider(

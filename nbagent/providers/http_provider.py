@@ -183,8 +183,8 @@ class HTTPProvider(StreamingProvider):
         """See `LLMProvider.rate_key`. It includes the address and a hash of the key."""
         client, key, headers = self.client, self.access.known_key(), self.access.headers
         address, of_client = getattr(client, "base_url", self.base_url), getattr(client, "api_key", "")
-        known = "\n".join(map(str, (address, key.get_secret_value() if key else "", of_client, headers)))
-        return f"{super().rate_key} {hashlib.sha256(known.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
+        identity = "\n".join(map(str, (address, key.get_secret_value() if key else "", of_client, headers)))
+        return f"{super().rate_key} {hashlib.sha256(identity.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 
     def supports_function_calling(self) -> bool:
         """See `LLMProvider.supports_function_calling`; set by `function_calling`."""
@@ -367,10 +367,10 @@ class HTTPProvider(StreamingProvider):
             failure: NbagentError = exc
         except Exception as exc:  # each HTTP library and SDK has its own errors
             timeout, base_url = (self.timeout, self.base_url) if self.client is None else (None, None)
-            known = provider_error(exc, streaming=is_good, timeout=timeout, base_url=base_url)
-            if known is None:
+            converted = provider_error(exc, streaming=is_good, timeout=timeout, base_url=base_url)
+            if converted is None:
                 raise
-            failure = known
+            failure = converted
         if changes is not None and (refused := {} if is_good else refused_field(failure, body, changes)):
             changes |= refused
             with suppress(ImageInputError):  # for an image in the prompt itself, the provider's error is more specific

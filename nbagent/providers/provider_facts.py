@@ -280,12 +280,12 @@ class ProviderFacts:
         hosts: dict[str, str] = {}
         for name, region in self.regions.items():
             hosts.setdefault(urlsplit(region.base_url).netloc, name)
-        asked = urlsplit(address).netloc
-        if hosts.pop(asked, None) is None:
+        site = urlsplit(address).netloc
+        if hosts.pop(site, None) is None:
             return ""
         others = ", ".join(f"{name!r} ({host})" for host, name in hosts.items())
         way = f"pass region={others}, or set {self.region_vars[0]}"
-        return f"The key was sent to {asked}, which accepts only its own keys. If yours is from another site, {way}."
+        return f"The key was sent to {site}, which accepts only its own keys. If yours is from another site, {way}."
 
 
 def _first_set(names: Iterable[str]) -> tuple[str, str]:

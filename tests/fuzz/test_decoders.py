@@ -52,7 +52,7 @@ async def _nothing():
 
 
 def read(kind: str, pieces) -> LLMResponse | ProviderError:
-    """The outcome of a body: what the provider's provider makes of it."""
+    """The result of reading a body with a provider of this kind."""
     provider_name = PROVIDERS[kind]
     options = {"api": "responses"} if provider_name == "openai" else {}
     provider = create_provider(provider_name, api_key="k", model="gpt-5", max_retries=0, client=None, **options)

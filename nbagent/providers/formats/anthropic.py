@@ -277,8 +277,8 @@ class MessagesCodec(Codec):
             head["system"] = [{"type": "text", "text": system}]
         head |= options.extra
         if options.tools:
-            own = self.facts.profile(model, self.format).native_tools
-            tools = [dict(own.get(item.get("native", ""), ())) or _tool(item) for item in options.tools]
+            native = self.facts.profile(model, self.format).native_tools
+            tools = [dict(native.get(item.get("native", ""), ())) or _tool(item) for item in options.tools]
             head["tools"] = [*tools, *options.extra.get("tools", ())]
         if stop := head.pop("stop", None):
             head["stop_sequences"] = [stop] if isinstance(stop, str) else stop
@@ -328,12 +328,12 @@ class MessagesCodec(Codec):
                     open_calls.pop(block["tool_use_id"], None)
         if not open_calls:
             return messages
-        said, last = list(messages), max((at for at, each in enumerate(messages) if each.opens_turn), default=-1)
+        result, last = list(messages), max((at for at, each in enumerate(messages) if each.opens_turn), default=-1)
         for index in {at for at in open_calls.values() if at < last}:
-            native = self._native(said[index])
+            native = self._native(result[index])
             kept = [block for block in native["blocks"] if open_calls.get(block.get("id")) != index]
-            said[index] = said[index].replace(provider_extras={**native, "blocks": kept})
-        return said
+            result[index] = result[index].replace(provider_extras={**native, "blocks": kept})
+        return result
 
     def _fitting(self, block: dict[str, Any]) -> dict[str, Any]:
         """The block with an id and a name that the provider accepts. Models make up invalid names."""

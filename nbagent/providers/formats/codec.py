@@ -349,12 +349,12 @@ def token_count(*values: Any) -> int:
 def _agree(native: tuple[str, Sequence[Call]], message: LLMMessage) -> bool:
     """Whether a message, which may have been edited, still has this text and these calls."""
     text, calls = native
-    made = message.tool_calls or ()
+    message_calls = message.tool_calls or ()
     return (
         text == message.text
-        and len(calls) == len(made)
+        and len(calls) == len(message_calls)
         and all(
             call_id in (None, call.id) and is_same_call(call, name, arguments)
-            for (call_id, name, arguments), call in zip(calls, made, strict=True)
+            for (call_id, name, arguments), call in zip(calls, message_calls, strict=True)
         )
     )

@@ -33,12 +33,12 @@ def _needs_text(message: LLMMessage, takes_pdfs: bool) -> bool:
 
 def _with_text(message: LLMMessage, is_prompt: bool) -> LLMMessage:
     """The message with its documents as text. It caches the result, so a PDF is read only once."""
-    kept: LLMMessage | None = message.encoded.get(_with_text)
-    if kept is None:
+    cached: LLMMessage | None = message.encoded.get(_with_text)
+    if cached is None:
         parts = [] if isinstance(message.content, str) else message.content
-        kept = message.replace(content=joined_content(_text_part(part, is_prompt) for part in parts))
-        message.encoded[_with_text] = kept
-    return kept
+        cached = message.replace(content=joined_content(_text_part(part, is_prompt) for part in parts))
+        message.encoded[_with_text] = cached
+    return cached
 
 
 def _text_part(part: Part, is_prompt: bool) -> Part:

@@ -252,10 +252,10 @@ class GeminiCodec(Codec):
     def _result_pieces(self, message: LLMMessage) -> list[dict[str, Any]]:
         """A tool result: its text as the function's response, followed by its images."""
         response = {"error" if message.is_error else "output": message.text}
-        made = {**_id(message.tool_call_id), "name": fitting_name(message.name), "response": response}
+        result = {**_id(message.tool_call_id), "name": fitting_name(message.name), "response": response}
         images = [] if isinstance(message.content, str) else [p for p in message.content if p.get("type") != "text"]
         note = [{"text": f"Images returned by {message.name}:"}] if images else []
-        return [{"functionResponse": made}, *note, *_content(images)]
+        return [{"functionResponse": result}, *note, *_content(images)]
 
     def _answer_pieces(self, message: LLMMessage) -> list[dict[str, Any]]:
         calls: list[dict[str, Any]] = [{"functionCall": _call(call)} for call in message.tool_calls or ()]

@@ -82,10 +82,10 @@ def _source(chunk: Mapping[str, Any]) -> tuple[str | None, str | None]:
 
 def _span(segment: Mapping[str, Any], text: str) -> tuple[int, int] | None:
     """A segment's position in characters. If its bytes don't fit, the text is searched for: parts may be joined."""
-    data, said = text.encode(), segment.get("text") or ""
+    data, quoted = text.encode(), segment.get("text") or ""
     start, end = int(segment.get("startIndex") or 0), int(segment.get("endIndex") or 0)
-    if said and data[start:end] != said.encode():
-        at = text.find(said)
-        return (at, at + len(said)) if at >= 0 else None
+    if quoted and data[start:end] != quoted.encode():
+        at = text.find(quoted)
+        return (at, at + len(quoted)) if at >= 0 else None
     before, upto = data[:start].decode(errors="ignore"), data[:end].decode(errors="ignore")
     return (len(before), len(upto)) if end else None

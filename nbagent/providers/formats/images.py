@@ -93,8 +93,8 @@ def _cached(message: LLMMessage, make: Callable[[LLMMessage], T]) -> T:
     """`make(message)`, cached in the message, so that it is converted and encoded only once."""
     if make.__name__ not in message.encoded:
         message.encoded[make.__name__] = make(message)
-    made: T = message.encoded[make.__name__]
-    return made
+    result: T = message.encoded[make.__name__]
+    return result
 
 
 class AnswerImages:

@@ -379,13 +379,13 @@ class ChatCodec(Codec):
 
     def _fragments(self, messages: Messages, reminder: Messages, head: dict[str, Any], changes: Changes) -> list[bytes]:
         """The encoded messages, with adjacent user messages joined: many servers refuse two in a row."""
-        said = [*messages, *reminder]
-        fragments = [each.encoded.get(self._key) or self.encode_message(each) for each in said]
-        spoken = list(compress(said, fragments))
-        roles = [each.role for each in spoken]
+        conversation = [*messages, *reminder]
+        fragments = [each.encoded.get(self._key) or self.encode_message(each) for each in conversation]
+        non_empty = list(compress(conversation, fragments))
+        roles = [each.role for each in non_empty]
         if ROLES not in changes and ("user", "user") not in pairwise(roles):
             return list(filter(None, fragments))
-        joined = _joined(spoken)
+        joined = _joined(non_empty)
         return [self.encode_message(each) for each in (_alternating(joined) if ROLES in changes else joined)]
 
     def _input_pieces(self, message: LLMMessage) -> list[dict[str, Any]]:
@@ -425,8 +425,8 @@ class ChatCodec(Codec):
 def schema_format(name: str, schema: dict[str, Any]) -> dict[str, Any]:
     """The field `response_format` of chat completions."""
     strict = strict_schema(plain_schema(schema), all_required=True, without=_NOT_STRICT)
-    wanted = {"name": name, "schema": strict or schema, "strict": strict is not None}
-    return {"response_format": {"type": "json_schema", "json_schema": wanted}}
+    json_schema = {"name": name, "schema": strict or schema, "strict": strict is not None}
+    return {"response_format": {"type": "json_schema", "json_schema": json_schema}}
 
 
 def _function(item: Mapping[str, Any]) -> dict[str, Any]:
@@ -453,12 +453,12 @@ def _joined(messages: Messages) -> list[LLMMessage]:
     """The messages, with adjacent user messages joined: texts as paragraphs, otherwise all their parts."""
     joined: list[LLMMessage] = []
     for is_user, group in groupby(messages, key=lambda message: message.role == "user"):
-        said = list(group)
-        if is_user and len(said) > 1:
-            texts = [each.content for each in said if isinstance(each.content, str)]
-            parts = [part for each in said for part in _parts(each.content)]
-            said = [LLMMessage("user", "\n\n".join(texts) if len(texts) == len(said) else parts)]
-        joined += said
+        members = list(group)
+        if is_user and len(members) > 1:
+            texts = [each.content for each in members if isinstance(each.content, str)]
+            parts = [part for each in members for part in _parts(each.content)]
+            members = [LLMMessage("user", "\n\n".join(texts) if len(texts) == len(members) else parts)]
+        joined += members
     return joined
 
 

@@ -271,8 +271,8 @@ class ResponsesCodec(Codec):
 
     def output_options(self, name: str, schema: dict[str, Any]) -> dict[str, Any]:
         """See `Codec`."""
-        wanted = schema_format(name, schema)["response_format"]
-        return {"text": {"format": {"type": wanted["type"], **wanted["json_schema"]}}}
+        response_format = schema_format(name, schema)["response_format"]
+        return {"text": {"format": {"type": response_format["type"], **response_format["json_schema"]}}}
 
     def _head(self, model: str, options: ResolvedOptions, system: str) -> dict[str, Any]:
         head: dict[str, Any] = {"model": model, "stream": options.stream, "store": False}

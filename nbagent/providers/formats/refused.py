@@ -181,20 +181,20 @@ def _omission(tool: Mapping[str, Any]) -> str:
 def _without_tools(head: dict[str, Any], changes: Changes) -> dict[str, Any]:
     """The head without the omitted tools or a choice of one. If no tools are left, it has no tool fields."""
     kept: list[Mapping[str, Any]] = []
-    gone: set[str] = set()
+    omitted: set[str] = set()
     for tool in head["tools"]:
         functions = tool.get("functionDeclarations", [tool])
         declared = [item for item in functions if _omission(item) not in changes]
-        gone |= {tool_of(_omission(item)) for item in functions if item not in declared}
+        omitted |= {tool_of(_omission(item)) for item in functions if item not in declared}
         if declared:
             kept.append({**tool, "functionDeclarations": declared} if "functionDeclarations" in tool else tool)
     if not kept:
         return {key: value for key, value in head.items() if key not in _WITH_TOOLS}
     head = {**head, "tools": kept}
     choice, config = head.get("tool_choice"), head.get("toolConfig") or {}
-    if isinstance(choice, Mapping) and choice.get("function", choice).get("name") in gone:
+    if isinstance(choice, Mapping) and choice.get("function", choice).get("name") in omitted:
         del head["tool_choice"]
-    if gone & {*config.get("functionCallingConfig", {}).get("allowedFunctionNames", ())}:
+    if omitted & {*config.get("functionCallingConfig", {}).get("allowedFunctionNames", ())}:
         head["toolConfig"] = {key: value for key, value in config.items() if key != "functionCallingConfig"}
     return head
 

@@ -79,14 +79,14 @@ def cited(note: Mapping[str, Any], start: int, length: int) -> Citation:
 
 def _arguments(item: Mapping[str, Any]) -> dict[str, Any]:
     if action := item.get("action"):
-        given = {key: value for key, value in action.items() if key not in ("type", "sources") and value}
-        if given.get("queries") == [given.get("query")]:  # only the main one
-            del given["queries"]
-        return given
+        arguments = {key: value for key, value in action.items() if key not in ("type", "sources") and value}
+        if arguments.get("queries") == [arguments.get("query")]:  # only the main one
+            del arguments["queries"]
+        return arguments
     if "arguments" in item:
         return parse_arguments(item["arguments"])[0]
-    given = {key: item[key] for key in ("code", "queries") if item.get(key)}
-    return given | ({"prompt": item["revised_prompt"]} if item.get("revised_prompt") else {})
+    arguments = {key: item[key] for key in ("code", "queries") if item.get(key)}
+    return arguments | ({"prompt": item["revised_prompt"]} if item.get("revised_prompt") else {})
 
 
 def _result(item: Mapping[str, Any]) -> str:

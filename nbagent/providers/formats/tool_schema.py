@@ -143,9 +143,9 @@ class _Dialect:
         ref = schema.get("$ref") if isinstance(schema, Mapping) else None
         if isinstance(ref, str) and (self._left <= 0 or self._recurs(ref)):
             return self._again(ref, schema)
-        given, inside = self._expanded(schema, inside)
+        expanded, inside = self._expanded(schema, inside)
         found: dict[str, Any] = {}
-        for key, value in _in_2020_12(given).items():
+        for key, value in _in_2020_12(expanded).items():
             if key in _ABOUT:
                 continue
             if key in SCHEMAS_BY_NAME:
@@ -161,7 +161,7 @@ class _Dialect:
             found.setdefault("items", _one_of(places))
             if not isinstance(found["items"], Mapping):  # True or False
                 found["items"] = _one_of(places)
-        return {key: found[key] for key in (*given, *found) if key in found}  # in the given order
+        return {key: found[key] for key in (*expanded, *found) if key in found}  # in the given order
 
     def _recurs(self, ref: str) -> bool:
         """Whether a type is recursive."""
@@ -181,8 +181,8 @@ class _Dialect:
             return {"type": "object", "description": f"Again {ref.rpartition('/')[2] or 'the whole'}."}
         if ref not in self._kept:
             self._kept.append(ref)
-        said = schema.get("description")
-        return {"anyOf": [{"$ref": ref}], "description": said} if said else {"$ref": ref}
+        description = schema.get("description")
+        return {"anyOf": [{"$ref": ref}], "description": description} if description else {"$ref": ref}
 
 
 def _in_2020_12(schema: dict[str, Any]) -> dict[str, Any]:
@@ -237,8 +237,8 @@ def both(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
         found.pop("additionalProperties", None)  # each closed only its own
     if required := [*_names(one), *_names(other)]:
         found["required"] = list(dict.fromkeys(required))
-    said = [text for text in (one.get("description"), other.get("description")) if text]
-    return found | ({"description": " ".join(said)} if said else {})
+    descriptions = [text for text in (one.get("description"), other.get("description")) if text]
+    return found | ({"description": " ".join(descriptions)} if descriptions else {})
 
 
 def _any(variants: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

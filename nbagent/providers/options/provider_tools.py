@@ -65,21 +65,21 @@ def offered(tools: Functions | None, facts: ProviderFacts, format_name: str, mod
     >>> found.entries
     [{'googleSearch': {}}]
     """
-    made = Offered([tool for tool in tools or () if "provider_options" not in tool])
+    result = Offered([tool for tool in tools or () if "provider_options" not in tool])
     for tool in tools or ():
         if "provider_options" in tool:
             own = _own_tool(kind_of(tool), facts, format_name, model)
             entry, body = _filled(own, tool["provider_options"], tool["name"], facts.name)
-            made.entries += [entry] if entry else []
-            made.body = _joined(made.body, body)
-            made.betas += own.betas
-            if made.functions and not own.with_functions:
+            result.entries += [entry] if entry else []
+            result.body = _joined(result.body, body)
+            result.betas += own.betas
+            if result.functions and not own.with_functions:
                 raise ConfigurationError(
                     f"{tool['name']}: {model} can't combine it with functions. Offer it alone, with "
                     f"tools=[{tool['name']!r}], or use a newer model."
                 )
-            made.functions = [{**each, "provider_fields": own.function_fields} for each in made.functions]
-    return made
+            result.functions = [{**each, "provider_fields": own.function_fields} for each in result.functions]
+    return result
 
 
 def with_own_tools(options: Fields, own: Offered) -> dict[str, Any]:
@@ -122,8 +122,8 @@ def _filled(own: OwnTool, options: Fields, name: str, provider: str) -> tuple[Fi
     for option, value in options.items():
         place = own.options.get(option)
         if place is None:
-            known = f"takes {', '.join(own.options)}" if own.options else "takes no options"
-            raise ConfigurationError(f"{name}: {provider} does not take {option} here; it {known}.")
+            accepted = f"takes {', '.join(own.options)}" if own.options else "takes no options"
+            raise ConfigurationError(f"{name}: {provider} does not take {option} here; it {accepted}.")
         node = body if place.startswith("/") else entry
         *outer, last = place.removeprefix("/").split(".")
         for step in outer:

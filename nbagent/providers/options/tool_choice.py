@@ -22,7 +22,7 @@ def choose(
     choice: Any,
     tools: Functions | None,
     format_name: str,
-    taken: Sequence[str],
+    supported: Sequence[str],
     *,
     has_answered: bool = False,
     has_own_tools: bool = False,
@@ -30,9 +30,9 @@ def choose(
 ) -> tuple[Functions | None, Mapping[str, Any], str | None]:
     """The tools to offer, the request fields that set the choice, and its name in the trace.
 
-    `taken`: which of `"none"`, `"required"` and `"named"` the provider accepts. `has_answered`: the last message is a
-    tool's result. `has_own_tools`: the request also offers the provider's own tools. `obstacle`: why the model can't be
-    made to call a tool. Raises `ConfigurationError` for a choice that can't be sent.
+    `supported`: which of `"none"`, `"required"` and `"named"` the provider accepts. `has_answered`: the last message is
+    a tool's result. `has_own_tools`: the request also offers the provider's own tools. `obstacle`: why the model can't
+    be made to call a tool. Raises `ConfigurationError` for a choice that can't be sent.
 
     >>> choose("add", [{"name": "add"}], "openai_chat", ["named"])[1:]
     ({'tool_choice': {'type': 'function', 'function': {'name': 'add'}}}, 'add')
@@ -46,20 +46,20 @@ def choose(
         raise ConfigurationError("tool_choice='required' needs tools, and there are none.")
     check_choice("tool_choice", choice, ["auto", "none", "required", *names])
     if choice == "none":
-        if "none" not in taken:
+        if "none" not in supported:
             return None, {}, choice
         return tools, form_of(choice, format_name) if names or has_own_tools else {}, choice
     if choice == "auto" or has_answered:
         return tools, {}, "auto"
     if obstacle:
         raise ConfigurationError(f"tool_choice={choice!r}: {obstacle}.")
-    if choice == "required" and "required" not in taken and len(names) == 1:
+    if choice == "required" and "required" not in supported and len(names) == 1:
         choice = names[0]
-    if ("required" if choice == "required" else "named") in taken:
+    if ("required" if choice == "required" else "named") in supported:
         return tools, form_of(choice, format_name), choice
-    if choice != "required" and "required" in taken:
+    if choice != "required" and "required" in supported:
         return [tool for tool in tools or () if tool["name"] == choice], form_of("required", format_name), choice
-    possible = "'auto', 'none' or a tool's name" if "named" in taken else "'auto' or 'none'"
+    possible = "'auto', 'none' or a tool's name" if "named" in supported else "'auto' or 'none'"
     raise ConfigurationError(f"tool_choice={choice!r}: the model does not accept it here. Pass {possible}.")
 
 

@@ -46,5 +46,5 @@ def _lines(request: Fingerprint) -> list[str]:
 def _message_texts(message: dict[str, Any]) -> list[str]:
     role, content, calls = message["role"], message["content"], message.get("tool_calls") or ()
     text = content if isinstance(content, str) else json_text(content)
-    said = [f"{role}{' ' + message['name'] if message.get('name') else ''}: {text}"] if text or not calls else []
-    return said + [f"{role} calls {call['name']}({json_text(call['arguments'])})" for call in calls]
+    lines = [f"{role}{' ' + message['name'] if message.get('name') else ''}: {text}"] if text or not calls else []
+    return lines + [f"{role} calls {call['name']}({json_text(call['arguments'])})" for call in calls]

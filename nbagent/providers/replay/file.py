@@ -118,8 +118,8 @@ def error_to_json(error: Exception) -> dict[str, Any]:
     """A failure as JSON data."""
     if not isinstance(error, ProviderError):
         return {"type": type(error).__name__, "message": str(error)}
-    known = {name: value for name in _ERROR_ATTRIBUTES if (value := getattr(error, name)) is not None}
-    return {"type": type(error).__name__, "message": error.message, **known, "should_retry": error.retryable}
+    attributes = {name: value for name in _ERROR_ATTRIBUTES if (value := getattr(error, name)) is not None}
+    return {"type": type(error).__name__, "message": error.message, **attributes, "should_retry": error.retryable}
 
 
 def _error_from_json(data: dict[str, Any]) -> Exception:
@@ -193,7 +193,7 @@ class RecordingFile:
         for message in written["messages"]:
             hashes.append(self.fingerprints.add(hashes[-1] if hashes else "", message))
         functions, options = (written.get(name, getattr(before, name)) for name in ("functions", "options"))
-        request = requests[written["id"]] = self.fingerprints.known(hashes, functions, options)
+        request = requests[written["id"]] = self.fingerprints.from_hashes(hashes, functions, options)
         self.exchanges.append(RecordedExchange(**{**data, "request": request}))
         self._ends[hashes[-1] if hashes else ""] = (written["id"], request)  # not `request.hash`: it may be edited
 
@@ -215,14 +215,14 @@ class RecordingFile:
 def _line(exchange: RecordedExchange, ends: dict[str, tuple[str, Fingerprint]]) -> dict[str, Any]:
     """An exchange as JSON data. Its request continues the longest match in `ends`, and is added there."""
     request = exchange.request
-    known = next((n for n in range(len(request.hashes), 0, -1) if request.hashes[n - 1] in ends), 0)
+    shared = next((n for n in range(len(request.hashes), 0, -1) if request.hashes[n - 1] in ends), 0)
     written: dict[str, Any] = {"id": request.hash}
     before = Fingerprint()
-    if known:
-        written["after"], before = ends[request.hashes[known - 1]]
-    written["messages"] = request.messages[known:]
+    if shared:
+        written["after"], before = ends[request.hashes[shared - 1]]
+    written["messages"] = request.messages[shared:]
     for name in ("functions", "options"):
-        if not known or getattr(before, name) != getattr(request, name):
+        if not shared or getattr(before, name) != getattr(request, name):
             written[name] = getattr(request, name)
     if request.hashes:
         ends[request.hashes[-1]] = (request.hash, request)

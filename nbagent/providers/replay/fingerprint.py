@@ -74,7 +74,7 @@ class Fingerprints:
             hashes.append(at)
         offered = [{name: each.get(name) for name in ("name", "description", "parameters")} for each in functions or ()]
         chosen = {name: options[name] for name in OPTIONS if options.get(name) is not None}
-        return self.known(hashes, plain(offered), plain(chosen))
+        return self.from_hashes(hashes, plain(offered), plain(chosen))
 
     def add(self, after: str, message: dict[str, Any]) -> str:
         """Keep a message, and return the hash of the conversation up to it. `after` is the previous message's."""
@@ -82,7 +82,7 @@ class Fingerprints:
         self._data.setdefault(key, message)
         return key
 
-    def known(self, hashes: list[str], functions: list[dict[str, Any]], options: dict[str, Any]) -> Fingerprint:
+    def from_hashes(self, hashes: list[str], functions: list[dict[str, Any]], options: dict[str, Any]) -> Fingerprint:
         """The fingerprint of messages that have been added."""
         key = _hash(hashes[-1] if hashes else "", [functions, options])
         return Fingerprint([self._data[each] for each in hashes], functions, options, hashes, key)

@@ -151,7 +151,7 @@ class Recording:
         wrapped = RecordingProvider(provider, self)
         if self.run_tools:
             return wrapped, tools
-        return wrapped, ReplayedTools(tools, lambda: wrapped.asked.last_exchange, self.exchanges)
+        return wrapped, ReplayedTools(tools, lambda: wrapped.recorder.last_exchange, self.exchanges)
 
     def fingerprint(self, request: ModelRequest) -> Fingerprint:
         """The request in the file's form, without secrets."""
@@ -256,7 +256,7 @@ class RecordingProvider(WrapperProvider):
         self.last_exchange: RecordedExchange | None = None
         self._tape, self._model_key = tape, (inner.provider_name, inner.model_name)
         #: The recorder used last: this one, or a candidate's.
-        self.asked = self
+        self.recorder = self
         tape.learn_secrets(inner)
 
     @property
@@ -278,8 +278,8 @@ class RecordingProvider(WrapperProvider):
         return map(self._for, await found)
 
     def _for(self, candidate: LLMProvider) -> LLMProvider:
-        self.asked = RecordingProvider(candidate, self._tape)
-        return self.asked
+        self.recorder = RecordingProvider(candidate, self._tape)
+        return self.recorder
 
     def resolve(self, request: ModelRequest) -> ModelRequest:
         """See `LLMProvider.resolve`. A recorded answer sets `provider_name` and `model_name` to its own."""

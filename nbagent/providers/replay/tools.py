@@ -73,11 +73,11 @@ def _results_of(exchange: RecordedExchange, recorded: Sequence[RecordedExchange]
     for other in sorted(later_first, key=lambda each: (each.provider, each.model) != model):
         messages = other.request.messages
         answer = messages[len(sent)] if len(messages) > len(sent) and messages[: len(sent)] == sent else {}
-        made = answer.get("tool_calls") or ()
-        if made and [_call_text(call) for call in made] == calls:
+        next_calls = answer.get("tool_calls") or ()
+        if next_calls and [_call_text(call) for call in next_calls] == calls:
             returned = takewhile(lambda each: each["role"] == "tool", messages[len(sent) + 1 :])
             results = {each.get("tool_call_id"): each for each in returned}
-            return [(_call_text(call), results[call["id"]]) for call in made if call["id"] in results]
+            return [(_call_text(call), results[call["id"]]) for call in next_calls if call["id"] in results]
     return []
 
 

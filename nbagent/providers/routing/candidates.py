@@ -140,10 +140,10 @@ class Candidates(LLMProvider):
             return ""
         at = max((place for place, message in enumerate(messages) if message.opens_turn), default=len(messages) - 1)
         prompt = messages[at]
-        if (known := prompt.encoded.get(self._mark)) is not None:
-            return str(known)
-        given: Any = self._choose(messages[: at + 1])
-        name = await given if inspect.isawaitable(given) else given
+        if (chosen := prompt.encoded.get(self._mark)) is not None:
+            return str(chosen)
+        choice: Any = self._choose(messages[: at + 1])
+        name = await choice if inspect.isawaitable(choice) else choice
         if name not in self.models:
             raise invalid("choose", name, f"the name of a model ({', '.join(self.models)})")
         prompt.encoded[self._mark] = name

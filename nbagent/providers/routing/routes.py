@@ -70,8 +70,8 @@ class RouteProvider(StreamingProvider):
     async def stream(self, request: ModelRequest) -> AsyncIterator[Event | LLMResponse]:
         """The function's return value. A blocking function runs in a thread."""
         is_async = inspect.iscoroutinefunction(self._function)
-        given: Any = self._function(self._match) if is_async else run_in_thread(self._function, self._match)
-        answer = await given
+        result: Any = self._function(self._match) if is_async else run_in_thread(self._function, self._match)
+        answer = await result
         answer = await answer if inspect.isawaitable(answer) else answer
         if not isinstance(answer, str | int | float):
             raise ConfigurationError(f"The route {self.model_name} returned {answer!r}. Return the answer as text.")

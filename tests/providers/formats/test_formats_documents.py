@@ -90,7 +90,7 @@ def question(data, name="paper.pdf"):
 def test_a_scanned_pdf_needs_a_model_that_reads_pdfs():
     assert "application/pdf" in sent_by(MessagesCodec(CATALOG["claude"]), "claude-sonnet-5", question(SCANNED))
     chat = ChatCodec(CATALOG["open_source"])
-    with pytest.raises(ConfigurationError, match=r"paper.pdf: this PDF has no text .* use a model that reads PDFs"):
+    with pytest.raises(ConfigurationError, match=r"paper.pdf: this PDF has no text.* use a model that reads PDFs"):
         sent_by(chat, "m1", question(SCANNED))
     later = sent_by(chat, "m1", question(SCANNED), LLMMessage("assistant", "?"), LLMMessage("user", "And?"))
     assert "[document: paper.pdf, 1 page, not shown: this PDF has no text" in later

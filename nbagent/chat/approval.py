@@ -98,7 +98,7 @@ def where_asked(call: FunctionCall, definition: FunctionDefinition, here: str = 
     places = {
         "mcp": f"on the MCP server {name}",
         "skills": f"on the server {name}",
-        "skill": f"as the skill {name}, with your rights",
+        "skill": f"as the skill {name}, with your permissions",
     }
     return f"{places.get(kind, here)}{_for_whom()}"
 

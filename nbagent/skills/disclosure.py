@@ -145,7 +145,7 @@ class Disclosure:
         return show_control_chars(text[offset:end]) + note
 
     def run(self, name: str, script: str, arguments: list[str] = [], stdin: str = "") -> dict[str, Any]:  # noqa: B006  never changed; None would give the model another schema
-        """Run a script of a skill, with the user's rights. The user is asked first.
+        """Run a script of a skill, with the user's permissions. The user is asked first.
 
         Args:
             name: The skill

@@ -62,7 +62,7 @@ class SkillHost(Toolset):
     Their scripts run after approval, within `limits`, in `work_dir`, by default a temporary folder. An executable skill
     is a tool. It runs in a separate process, within `limits` and its manifest's timeout. If it was found in the
     project's or the user's folders, its calls need approval. Loading a skill runs none of its code. A call runs with
-    your rights: the limits are not a sandbox.
+    your permissions: the limits are not a sandbox.
 
     Loading never fails: the DataFrames `table` and `diagnostics` list the skills and their problems. Changes on disk
     take effect with the next run, or with `reload()`.

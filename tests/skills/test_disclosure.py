@@ -154,7 +154,7 @@ async def test_approval_for_the_session_ends_when_a_script_changes(host, folder)
 async def test_an_approved_script_runs_in_a_working_folder(folder, host, tmp_path):
     asked = []
     (text,) = await results(host, RUN, approve=lambda _, definition: asked.append(definition.description) or True)
-    assert "with the user's rights" in asked[0]
+    assert "with the user's permissions" in asked[0]
     result = json.loads(text)
     assert (result["exit_code"], result["stdout"], result["stderr"]) == (0, "got ['a b'] in\n", "")
     assert (result["folder"], result["new_files"]) == (str(tmp_path / "work"), ["out.txt"])

@@ -89,9 +89,9 @@ def test_a_long_text_must_be_shown_before_it_can_be_approved(code):
     [
         ("", "in your kernel"),
         ("mcp:play", "on the MCP server play"),
-        ("skill:rss", "as the skill rss, with your rights"),
+        ("skill:rss", "as the skill rss, with your permissions"),
         ("skills:http://x.example", 'on the server "http://x.example"'),
-        (lambda n: f"skill:s{n}", "as the skill s2, with your rights"),
+        (lambda n: f"skill:s{n}", "as the skill s2, with your permissions"),
         ("mcp:<b>\u202e play\n", 'on the MCP server "<b>\\u202e play\\n"'),
     ],
 )

@@ -177,8 +177,8 @@ def _doctor(arguments: argparse.Namespace) -> None:
 
 def _write(arguments: argparse.Namespace) -> int:
     """Let an agent do a task in a notebook, cell by cell, until the notebook runs in a fresh kernel. The code runs with
-    your permissions and without approval. Existing cells are kept, so the same command continues after an interruption. The
-    exit status is 0 if the notebook runs.
+    your permissions and without approval. Existing cells are kept, so the same command continues after an interruption.
+    The exit status is 0 if the notebook runs.
     """
     from nbagent.notebook.analyst import terminal
 

@@ -263,7 +263,9 @@ class FunctionRegistry:
             if not isinstance(name, str):
                 raise invalid("tools", name, "names of registered tools", "Pass names, as in tools=['area'].")
             if not self.has_function(name):
-                raise ConfigurationError(f"no tool {name!r}{_suggestion(name, self.names())}")
+                names = ", ".join(self.names())
+                known = f"; registered are {names}." if names else "; none is registered."
+                raise ConfigurationError(f"no tool {name!r}{did_you_mean(name, self.names(), 3) or known}")
         return JoinedRegistry(self, chosen=chosen)
 
     def before_call(self, definition: FunctionDefinition, arguments: dict[str, Any]) -> Any:
@@ -353,8 +355,3 @@ class JoinedRegistry(FunctionRegistry):
         if self._chosen is not None and name not in self._chosen:
             return None
         return next((registry for registry in self._all if registry.has_function(name)), None)
-
-
-def _suggestion(name: str, names: list[str]) -> str:
-    others = f"; registered are {', '.join(names)}." if names else "; none is registered."
-    return did_you_mean(name, names, 3) or others

@@ -68,22 +68,15 @@ def _blocks(content: Content) -> list[types.ContentBlock]:
 def _structured(outcome: ToolOutcome) -> dict[str, Any] | None:
     """Data as a JSON object, which clients of all revisions accept, or None for too much data and anything else."""
     value = outcome.value
+    is_instance = dataclasses.is_dataclass(value) and not isinstance(value, type)
     try:
         if (table := table_data(value, MAX_ROWS, MAX_COLUMNS)) is not None:
-            data: Any = table
-        elif outcome.truncated or not _is_record(value):
-            return None
-        else:
-            data = value
-        return _as_json(data)
+            return _as_json(table)
+        is_record = is_instance or isinstance(value, (Mapping, BaseModel))
+        return _as_json(value) if is_record and not outcome.truncated else None
     except Exception:  # a value's own code may raise anything; the text describes the value
         log.debug("a %s has no JSON form", type(value).__name__, exc_info=True)
         return None
-
-
-def _is_record(value: Any) -> bool:
-    is_instance = dataclasses.is_dataclass(value) and not isinstance(value, type)
-    return is_instance or isinstance(value, (Mapping, BaseModel))
 
 
 def _as_json(data: Any) -> dict[str, Any] | None:

@@ -105,8 +105,7 @@ class HTTPProvider(StreamingProvider):
         check_access(api_key, base_url, headers)
         self.price = price
         self.provider_name = provider_name or self.provider_name
-        facts = CATALOG.get(self.provider_name)
-        self._facts = facts or replace(CATALOG[type(self).provider_name], name=self.provider_name)
+        self._facts = self._find_facts()
         self._model = model or self._facts.model
         #: Your own client, or None.
         self.client = client
@@ -146,6 +145,10 @@ class HTTPProvider(StreamingProvider):
         self.access.check_portable()
         arguments, options = self._made_with
         return partial(type(self), *arguments, **options), ()
+
+    def _find_facts(self) -> ProviderFacts:
+        """The provider's facts from the catalog. A provider that is not in it overrides this."""
+        return CATALOG.get(self.provider_name) or replace(CATALOG[type(self).provider_name], name=self.provider_name)
 
     @abstractmethod
     def _make_codec(self, facts: ProviderFacts) -> Codec:

@@ -17,13 +17,14 @@ True
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar, Unpack, overload
 
 from nbagent.checks import invalid
 from nbagent.errors import ConfigurationError
 from nbagent.functions.binding import ToolBinding, is_same
-from nbagent.functions.discovery import marked_tool, settings_of
+from nbagent.functions.discovery import agent_callable, marked_tool, settings_of
 from nbagent.functions.foreign import as_definition
 from nbagent.functions.provider_tools import PROVIDER_TOOLS, ProviderToolName, provider_tool
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry, ToolOptions
@@ -120,6 +121,9 @@ def tool(
 
     def register(function: F) -> F:
         live.add(marked_tool(function, {"name": name, "description": description, **options}))
+        with suppress(AttributeError):  # bound methods have no attributes
+            # keeps the options if another tool takes the name
+            agent_callable(name=name, description=description, **options)(function)
         return function
 
     return register if fn is None else register(fn)

@@ -162,6 +162,9 @@ def test_as_registry_keeps_the_options_of_a_tool(cell):
     assert as_registry([namespace["f"]]).get_function("remove").approve
     assert registry.get_function("remove").approve
     assert registry.get_function("remove").description == "New."
+    other = cell("@tool(approve=True)\ndef other() -> int:\n    return 1")["other"]
+    cell("def make():\n    @tool\n    def other() -> int:\n        return 2\nmake()")
+    assert as_registry(other).get_function("other").approve is True, "even if another tool takes its name"
 
 
 @pytest.mark.parametrize("wrong", [["mean"], "mean", [5]])

@@ -50,8 +50,8 @@ class AgentHost:
     ) -> None:
         #: The agents by their model name in requests. The first one answers requests without a name.
         self.agents = dict(agent) if isinstance(agent, Mapping) else {"": agent}
-        for each in self.agents.values():
-            check_type("agent", each, Agent, fix="Pass an Agent.")
+        for hosted in self.agents.values():
+            check_type("agent", hosted, Agent, fix="Pass an Agent.")
         if not self.agents:
             raise invalid("agent", {}, "at least one", "Pass an Agent.")
         #: Whether closing the server also closes the agents' toolsets, because nothing else uses them.

@@ -18,7 +18,7 @@ def tightest(*limits: Limits) -> Limits:
     >>> tightest(Limits(max_cost=2.0, max_tool_calls=5), Limits(max_cost=1.0)).max_cost
     1.0
     """
-    found = {f.name: [getattr(each, f.name) for each in limits] for f in fields(Limits)}
+    found = {f.name: [getattr(limit, f.name) for limit in limits] for f in fields(Limits)}
     given = {name: [value for value in values if value is not None] for name, values in found.items()}
     return Limits(**{name: min(values) for name, values in given.items() if values})
 
@@ -48,7 +48,7 @@ class Budgets:
         try:
             yield run
         finally:
-            runs[:] = [each for each in runs if each is not run]
+            runs[:] = [other for other in runs if other is not run]
             if not runs:
                 del self._accounts[owner]
 
@@ -63,7 +63,7 @@ class Budgets:
             assert account.parent.limits.max_cost is not None
             left.append(account.parent.limits.max_cost - account.parent.dollars)
             _check_left(left[-1], "token")
-        costs = [each for each in left if each is not None]
+        costs = [dollars for dollars in left if dollars is not None]
         return tightest(asked, own, self._settings.limits, Limits(max_cost=min(costs) if costs else None))
 
 

@@ -33,10 +33,10 @@ async def on_error(request: Request, error: Exception) -> Response:
 def _of_validation(error: RequestValidationError) -> HTTPProblem:
     """The invalid fields, without their values, which may be secret."""
     found = error.errors()
-    if any(each["type"] == "json_invalid" for each in found):
+    if any(item["type"] == "json_invalid" for item in found):
         return HTTPProblem(400, "invalid_json", "The body is not JSON.")
-    fields = [{"field": ".".join(map(str, each["loc"])), "message": each["msg"]} for each in found[:_MAX_FIELDS]]
-    detail = "; ".join(f"{each['field']}: {each['message']}" for each in fields)
+    fields = [{"field": ".".join(map(str, item["loc"])), "message": item["msg"]} for item in found[:_MAX_FIELDS]]
+    detail = "; ".join(f"{field['field']}: {field['message']}" for field in fields)
     return HTTPProblem(422, "invalid_request", without_keys(detail), {"errors": fields})
 
 

@@ -73,8 +73,8 @@ class Observed:
     def _span(self, scope: Scope, headers: Headers) -> AbstractContextManager[Any]:
         """The span of the request, if a `trace.export.otel.Telemetry` observes an agent's trace."""
         agents = () if route_path(scope) in OPEN_PATHS else self._host.agents.values()
-        observers = (each for agent in agents for each in agent.trace.observers)
-        telemetry: Any = next((each for each in observers if hasattr(each, "server_span")), None)
+        observers = (observer for agent in agents for observer in agent.trace.observers)
+        telemetry: Any = next((observer for observer in observers if hasattr(observer, "server_span")), None)
         return telemetry.server_span(scope["method"], headers) if telemetry is not None else nullcontext()
 
 

@@ -55,10 +55,10 @@ def serve(arguments: argparse.Namespace, announce: Callable[[str], None]) -> Non
     check_number("--keep-days", arguments.keep_days, above=0, optional=True)
     check_choice("--log-level", arguments.log_level, ("debug", "info", "warning", "error"))
     check_number("--max-connections", arguments.max_connections, whole=True, minimum=1)
-    named = (each.strip() for each in os.environ.get(TOKEN_VARIABLE, "").split(","))
+    named = (token.strip() for token in os.environ.get(TOKEN_VARIABLE, "").split(","))
     settings, messages = with_token(
         ServerSettings(
-            tokens=[each for each in named if each],
+            tokens=[token for token in named if token],
             token_file=arguments.token_file,
             hosts=arguments.allow_host or hosts_for(arguments.host),
             origins=arguments.origin,

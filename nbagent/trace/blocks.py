@@ -89,7 +89,7 @@ def _provider_blocks(native: Any, message: LLMMessage) -> Iterator[Row]:
             yield from filter(None, [next(images, None)])
         elif kind in ("tool_call", "tool_result"):  # a tool that the provider runs
             outputs = item.get("outputs") or () if item.get("type") == "code_interpreter_call" else ()
-            printed = [each for each in outputs if each.get("type") != "image"]
+            printed = [output for output in outputs if output.get("type") != "image"]
             data = {**item, "outputs": printed} if outputs else item  # images get separate blocks
             block = _block(kind, as_json(data), data, name=item.get("name"))
             yield block | {"tool_call_id": item.get("tool_use_id") or item.get("id")}

@@ -332,7 +332,7 @@ class Recorder:
     def _add_unsent(self, run: OpenRun, event: kinds.Done | kinds.Error | kinds.Interrupted) -> None:
         """Add the messages that the run did not send: its prompt, a partial answer, the last turn's tool results."""
         missing = {message.tool_call_id: message for message in event.messages if message.role == "tool"}
-        for message in (*run.asked, *(each for each in event.messages if each.role != "tool")):
+        for message in (*run.asked, *(other for other in event.messages if other.role != "tool")):
             self._row_of(run, event, message)
         for tool_call_id, tool in run.tools.items():
             result = run.results.get(tool_call_id) or missing.get(tool["wire_id"])
@@ -348,7 +348,7 @@ class Recorder:
         del known[shared_start(messages[first:], known) :]
         kept, new = len(known), messages[first + len(known) :]
         run.last_message = known[-1].encoded[self._row_key] if known else system_row
-        if before and new and not known and (new[0].is_summary or any(new[0] is each for each in run.asked)):
+        if before and new and not known and (new[0].is_summary or any(new[0] is prompt for prompt in run.asked)):
             run.last_message = before  # the messages between were dropped
         tools = {tool["wire_id"]: tool for tool in run.tools.values()}
         added, may_move = [], bool(run.asked) and run.row["branch"] == event.metadata["run_id"]
@@ -586,7 +586,7 @@ def _without_ids(meta: Mapping[str, Any]) -> Row:
 
 def _exchange_columns(exchange: Exchange) -> Row:
     """The columns of `http` from the exchange, with mappings and sequences as JSON."""
-    row = {each.name: getattr(exchange, each.name) for each in fields(exchange)}
+    row = {field.name: getattr(exchange, field.name) for field in fields(exchange)}
     for name in ("request_headers", "response_headers", "secrets"):
         row[name] = None if row[name] is None else as_json(row[name])
     return row

@@ -63,8 +63,8 @@ class TraceStore:
         Raises sqlite3.Error.
         """
         with self.transaction():
-            for table, each in rows.items():
-                for keys, group in groupby(each, tuple):
+            for table, table_rows in rows.items():
+                for keys, group in groupby(table_rows, tuple):
                     self._insert(table, keys, list(group))
             self.database.executemany(
                 "UPDATE messages SET trimmed = 1 WHERE message_id = ?", [(message_id,) for message_id in trimmed]
@@ -198,10 +198,10 @@ class TraceFile:
 
     def take(self, rows: Mapping[str, Iterable[Row]], trimmed: Iterable[str] = ()) -> None:
         """Queue copies of new or changed rows."""
-        for table, each in rows.items():
+        for table, table_rows in rows.items():
             number = NUMBERS[table]
             self._waiting[table] += [
-                {**row, number: row[number] + self._first} for row in each if row["session_id"] not in self._known
+                {**row, number: row[number] + self._first} for row in table_rows if row["session_id"] not in self._known
             ]
         self._trimmed += trimmed
 

@@ -44,13 +44,15 @@ def family(recorder: Recorder) -> dict[Recorder, set[str] | None]:
     This includes forks of forks, and runs started by tools of started runs.
     """
     whole = [recorder]
-    for each in whole:  # the list grows as it is read
-        whole += [fork for fork in each.forks if fork not in whole]
+    for member in whole:  # the list grows as it is read
+        whole += [fork for fork in member.forks if fork not in whole]
     asked: dict[Recorder, set[str]] = {}
-    waiting = [(run_id, child or each) for each in whole for runs in each.started.values() for run_id, child in runs]
+    waiting = [
+        (run_id, child or member) for member in whole for runs in member.started.values() for run_id, child in runs
+    ]
     for run_id, owner in waiting:  # the list grows as it is read
         asked.setdefault(owner, set()).add(run_id)
-        waiting += [(each, child or owner) for each, child in owner.started.get(run_id, ())]
+        waiting += [(below, child or owner) for below, child in owner.started.get(run_id, ())]
     return {**asked, **dict.fromkeys(whole)}
 
 

@@ -240,9 +240,9 @@ class Trace:
                 raise unknown_run(run_id)
             rows = {name: find(name, "run_id = ?", run_id) for name in TABLES}
             hashes = dict.fromkeys(call[name] for name in ("system_hash", "tools_hash") for call in rows["calls"])
-            prompts = [row for each in hashes if each for row in find("prompts", "hash = ?", each)[:1]]
+            prompts = [row for digest in hashes if digest for row in find("prompts", "hash = ?", digest)[:1]]
             sessions = dict.fromkeys(run["session_id"] for run in rows["runs"])
-            known = [row for each in sessions for row in find("environment", "session_id = ?", each)[-1:]]
+            known = [row for session_id in sessions for row in find("environment", "session_id = ?", session_id)[-1:]]
             # the row of a system prompt belongs to the run that sent it first
             own = {row["text"] for row in rows["messages"] if row["role"] == "system"}
             texts = [row["text"] for row in prompts if row["kind"] == "system" and row["text"] not in own]

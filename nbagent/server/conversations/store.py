@@ -290,8 +290,8 @@ class ConversationStore(ABC):
     async def approvals(self, owner: str, conversation_id: str | None = None) -> list[WaitingCall]:
         """Return the calls that wait for a decision, the oldest first."""
         found = [await self._asked(owner, text) for text in await self._notes(owner, _ASKED)]
-        waiting = [each for each in found if not each.decision and conversation_id in (None, each.conversation_id)]
-        return sorted(waiting, key=lambda each: each.created)
+        waiting = [call for call in found if not call.decision and conversation_id in (None, call.conversation_id)]
+        return sorted(waiting, key=lambda call: call.created)
 
     async def decide(self, owner: str, approval_id: str, decision: Decision) -> bool:
         """Decide on a call. Return False if it is already decided, has expired, or does not exist."""
@@ -460,7 +460,7 @@ def with_messages(info: Conversation, texts: Sequence[str]) -> Conversation:
         messages = messages_from(bodies)
     except (ValueError, RecursionError) as error:
         raise StoreError(f"A stored message can't be read: {error}. Did another program change it?") from None
-    recorded = [each for body in bodies for each in body.get("recorded", ())]
+    recorded = [rows for body in bodies for rows in body.get("recorded", ())]
     return replace(info, messages=tuple(messages), recorded=tuple(recorded))
 
 

@@ -61,7 +61,7 @@ async def pending(
 ) -> PendingApprovals:
     """The calls that wait for a decision."""
     found = await host.store.approvals(owner, conversation_id)
-    return PendingApprovals(approvals=[PendingApproval.model_validate(each) for each in found])
+    return PendingApprovals(approvals=[PendingApproval.model_validate(call) for call in found])
 
 
 @router.post("/{approval_id}")
@@ -88,7 +88,7 @@ def check_arguments(host: AgentHost, tool: str, arguments: dict[str, Any]) -> No
     If several agents have a tool with this name, one that accepts them is enough.
     """
     wrong: ToolArgumentsError | None = None
-    for definition in filter(None, (each.function_registry.get_function(tool) for each in host.agents.values())):
+    for definition in filter(None, (agent.function_registry.get_function(tool) for agent in host.agents.values())):
         try:
             validate_arguments(definition, arguments)
         except ToolArgumentsError as error:

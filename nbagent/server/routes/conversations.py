@@ -54,7 +54,7 @@ async def conversations(
 ) -> ConversationPage:
     """This token's conversations, the last changed first."""
     page = await host.store.page(owner, limit, after)
-    found = [ConversationSummary.model_validate(each) for each in page.conversations]
+    found = [ConversationSummary.model_validate(stored) for stored in page.conversations]
     return ConversationPage(conversations=found, next=page.next)
 
 

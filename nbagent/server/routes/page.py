@@ -61,7 +61,7 @@ async def conversations(
     If there are several agents, also their names.
     """
     found = await host.store.page(owner, after=after)
-    titles = [[each.id, printable(each.title)] for each in found.conversations]
+    titles = [[conversation.id, printable(conversation.title)] for conversation in found.conversations]
     return {"conversations": titles, "next": found.next, "agents": list(filter(None, host.agents))}
 
 
@@ -84,7 +84,7 @@ def _turns(conversation: Conversation) -> State:
 
 def _state(entry: PanelEntry) -> State:
     """A turn in the panel's format. Once it is over, `text` is the answer's Markdown, for copying."""
-    texts = [each.text for each in entry.transcript.segments if each.kind == "text"]
+    texts = [segment.text for segment in entry.transcript.segments if segment.kind == "text"]
     return {**entry.state(), **({"text": printable("\n\n".join(texts))} if texts and entry.transcript.over else {})}
 
 

@@ -39,7 +39,7 @@ class Invocation(BaseModel):
 @router.get("")
 async def skills(host: Host) -> Skills:
     """The executable skills of all agents."""
-    return Skills(skills=[_shown(name, each) for name, (_, each) in (await _skills(host)).items()])
+    return Skills(skills=[_shown(name, tool) for name, (_, tool) in (await _skills(host)).items()])
 
 
 @router.get("/{skill_id}")

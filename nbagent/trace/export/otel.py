@@ -75,7 +75,7 @@ def start_telemetry(
         endpoint = endpoint or _endpoint_from_environment()
         if endpoint:
             tracer_provider, meter_provider = own[:] = _providers(endpoint)
-    for earlier in [each for each in observers if isinstance(each, Telemetry)]:
+    for earlier in [observer for observer in observers if isinstance(observer, Telemetry)]:
         if earlier.observers is observers:
             earlier.stop()
         else:
@@ -260,7 +260,7 @@ class Telemetry:
         contexts.attach(otel.set_span_in_context(span))
         if (context := span.get_span_context()).trace_flags.sampled:
             spans = (context, run.span.get_span_context())
-            run.recorder.set_span_ids(meta["run_id"], *(otel.format_span_id(each.span_id) for each in spans))
+            run.recorder.set_span_ids(meta["run_id"], *(otel.format_span_id(span.span_id) for span in spans))
 
     def _on_text(self, run: _RunSpans, event: Event) -> None:
         if run.chat is not None and run.chat.first is None:

@@ -107,7 +107,8 @@ def input_attributes(messages: Iterable[LLMMessage]) -> Attributes:
     """Return the input messages of a model or an agent."""
     given = list(messages)
     system = [{"type": "text", "content": message.text} for message in given if message.role == "system"]
-    found = {"gen_ai.input.messages": json_text([_message_data(each) for each in given if each.role != "system"])}
+    others = [_message_data(message) for message in given if message.role != "system"]
+    found = {"gen_ai.input.messages": json_text(others)}
     return {**found, "gen_ai.system_instructions": json_text(system)} if system else found
 
 

@@ -57,7 +57,7 @@ class TraceTranscript:
     def _entries(self) -> Iterator[_Section]:
         """The messages, without tool results that are shown with their calls."""
         called = {
-            each.get("tool_call_id") for own in self._blocks.values() for each in own if each["type"] == "tool_call"
+            block.get("tool_call_id") for own in self._blocks.values() for block in own if block["type"] == "tool_call"
         }
         entries = [(message, self._blocks.get(message["message_id"], [])) for message in self._messages]
         entries = [

@@ -71,7 +71,7 @@ class TraceTree:
         beside = [self._run_node(child) for child in self._started.get((run["run_id"], None), [])]
         below = [*beside, *map(self._tool_node, tools)]
         kind = "error" if run["status"] in ("error", "interrupted") else "model"
-        sums = _summed([run, *(each.sums for each in below)])
+        sums = _summed([run, *(node.sums for node in below)])
         return Node(run.get("prompt") or "", kind, run["status"], run.get("duration_s"), below, sums)
 
     def _tool_node(self, tool: Row) -> Node:
@@ -80,7 +80,7 @@ class TraceTree:
         title = render.format_call(str(tool.get("name")), json.loads(tool.get("args") or "{}"))
         failed = tool.get("is_error") is not False
         outcome = tool.get("error_type") or "failed" if failed else "✓"
-        kind, sums = "error" if failed else "tool", _summed([each.sums for each in started])
+        kind, sums = "error" if failed else "tool", _summed([node.sums for node in started])
         if len(started) == 1:
             (run,) = started
             started, outcome = run.below, outcome if run.outcome == "ok" else f"{outcome} {run.outcome}"
@@ -140,4 +140,4 @@ def _title(node: Node) -> str:
 
 def _summed(sums: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Add up the known values."""
-    return {name: sum(each.get(name) or 0 for each in sums) for name in _SUMS}
+    return {name: sum(known.get(name) or 0 for known in sums) for name in _SUMS}

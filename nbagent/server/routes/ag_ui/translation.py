@@ -182,7 +182,7 @@ class Translation:
         metadata = {key: event.metadata.get(key) for key in ("is_error", "duration_s")}
         yield self._answered(str(event.metadata["tool_call_id"]), event.content, metadata)
         if plan := plan_in(event):
-            yield from self._state_of("running", plan=[asdict(each) for each in plan])
+            yield from self._state_of("running", plan=[asdict(step) for step in plan])
 
     def _answered(self, call_id: str, content: str, metadata: dict[str, Any]) -> AgUiEvent:
         self._open_calls.pop(call_id, None)

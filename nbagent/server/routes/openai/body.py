@@ -191,4 +191,4 @@ def _is_deeper(value: Any, depth: int) -> bool:
     if not isinstance(value, dict | list):
         return False
     inner = value.values() if isinstance(value, dict) else value
-    return depth == 0 or any(_is_deeper(each, depth - 1) for each in inner)
+    return depth == 0 or any(_is_deeper(item, depth - 1) for item in inner)

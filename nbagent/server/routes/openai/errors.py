@@ -45,7 +45,7 @@ def envelope(problem: HTTPProblem) -> tuple[int, dict[str, Any]]:
     status, code = _CODES.get(problem.code, (400 if problem.status == 422 else problem.status, problem.code))
     kind = _TYPES.get(status, "invalid_request_error" if status < 500 else "server_error")
     message, param = problem.detail, problem.more.get("param")
-    if wrong := [(each["field"].removeprefix("body."), each["message"]) for each in problem.more.get("errors", ())]:
+    if wrong := [(error["field"].removeprefix("body."), error["message"]) for error in problem.more.get("errors", ())]:
         message, param = "; ".join(f"{name}: {text}" for name, text in wrong), wrong[0][0]
     return status, {"error": {"message": message, "type": kind, "param": param, "code": code}}
 

@@ -229,7 +229,7 @@ async def _resolved(host: AgentHost, owner: str, items: list[InputItem]) -> list
         if conversation_id not in known:
             found = await host.store.get(owner, conversation_id) if conversation_id else None
             messages = found.messages if found is not None else ()
-            known[conversation_id] = {each["id"]: each for each in stored_items(conversation_id, messages)}
+            known[conversation_id] = {stored["id"]: stored for stored in stored_items(conversation_id, messages)}
         stored = known[conversation_id]
         if item.id in stored:
             resolved.append(InputItem.model_validate(stored[item.id]))

@@ -154,7 +154,7 @@ class ProviderFacts:
     keyless: bool = False
     #: Many people set the key for something else, so it does not make this the default provider.
     only_by_name: bool = False
-    #: Its models by behaviour. The first match applies. The last one matches every name, as for the latest models.
+    #: Its models by behaviour. The first match applies. The last one matches any name: new models are like the latest.
     profiles: tuple[ModelProfile, ...] = ()
     #: The profiles for its other formats.
     format_profiles: Mapping[str, tuple[ModelProfile, ...]] = field(default_factory=dict)

@@ -31,7 +31,7 @@ SCHEMAS = 512
 #: `json.dumps` would create an encoder for each schema.
 _ENCODER = json.JSONEncoder(default=dict)
 
-#: For each tool name, sent or original, since models use both: the original name, and the arguments' by sent names.
+#: By tool name, sent or original, since models use both: the original name, and original argument names by sent ones.
 Renamed = Mapping[str, tuple[str, Mapping[str, str]]]
 #: No name was replaced.
 ALL_OWN: Renamed = {}

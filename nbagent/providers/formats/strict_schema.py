@@ -16,7 +16,7 @@ def strict_schema(
 ) -> dict[str, Any] | None:
     """The schema with closed objects; None if one is open on purpose, as for `dict[str, int]`.
 
-    With `all_required`, the model must give each property a value. `without` names keywords that the caller checks.
+    With `all_required`, every property is required. `without` names keywords to omit, which the caller checks.
 
     >>> strict_schema({"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}}, all_required=True)
     {'type': 'object', 'properties': {'n': {'type': 'integer', 'minimum': 1}}, 'additionalProperties': False, \

@@ -151,7 +151,7 @@ class OpenAIProvider(HTTPProvider):
     may refuse that: pass `include=[]`. Requests also ask for summaries of the reasoning, which arrive as thinking.
     OpenAI returns them only to verified organizations.
 
-    OpenAI caches the start of prompts automatically. With `prompt_cache_key="name"`, requests share it more often.
+    OpenAI caches the start of prompts automatically. `prompt_cache_key="name"` lets requests share it more often.
 
     Raises `ConfigurationError` for any other `api`.
 

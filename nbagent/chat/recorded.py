@@ -43,7 +43,7 @@ def kept_rows(several: Sequence[Rows]) -> Rows:
 
 
 class Recorded:
-    """Finds the rows for messages. A row is empty if the trace did not record the message.
+    """Finds the rows of messages. A row is empty if the trace did not record the message.
 
     `timings`: whether to show how long things took.
     """

@@ -143,12 +143,8 @@ def undo(shell: Any, agent: Agent, words: Sequence[str]) -> None:
     if not (turn := agent.undo()):
         print("Nothing to undo.")
         return
-    question = shortened(" ".join(turn[0].text.split()), QUESTION_CHARS)
-    print(f"Undone: {show_control_chars(question)!r}. {_messages(len(agent.conversation_history))} left.")
-
-
-def _messages(count: int) -> str:
-    return f"{count} {'message' if count == 1 else 'messages'}"
+    question, count = shortened(" ".join(turn[0].text.split()), QUESTION_CHARS), len(agent.conversation_history)
+    print(f"Undone: {show_control_chars(question)!r}. {count} message{'s' * (count != 1)} left.")
 
 
 def save(shell: Any, agent: Agent, words: Sequence[str]) -> None:

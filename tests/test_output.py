@@ -96,7 +96,7 @@ async def test_an_incomplete_answer_is_not_checked(text, reason, status, asked):
     agent = Agent(ScriptedProvider([LLMResponse(text, None, reason, {"usage": Usage(1, 1)})] * 2 * asked))
     result = await agent.chat("Which city?", output=City)
     assert (result.status, result.data, result.iterations) == (status, None, asked)
-    with pytest.raises(ExtractionError, match="no whole answer") as failure:
+    with pytest.raises(ExtractionError, match="got an incomplete answer") as failure:
         await agent.extract("Paris", City)
     assert failure.value.partial.status == status
 

@@ -114,9 +114,9 @@ async def write_notebook(
     """Let an analyst do a task in a notebook file, and fix it until it runs again in a fresh kernel.
 
     The file is created with the first cell and saved after each change. Existing cells are run first and kept, so the
-    same call continues after an interruption. The code runs with your rights, in the file's folder, without approval.
-    Cells that start programs, such as `!pip`, and deletions need approval by the agent's `approve`. The agent's
-    `budget` covers everything.
+    same call continues after an interruption. The code runs with your permissions, in the file's folder, without
+    approval. Cells that start programs, such as `!pip`, and deletions need approval by the agent's `approve`. The
+    agent's `budget` covers everything.
 
     - `agent`: its model, tools and limits are used; by default `Agent()`
     - `kernel`: the name of an installed kernel; by default the notebook's, `python3` for a new one

@@ -45,8 +45,8 @@ _threads = DaemonThreads("nbagent-local-model")
 class LocalProvider(OpenSourceProvider):
     """A GGUF model, run by llama.cpp on this machine.
 
-    With the default model, nbagent itself chooses the tool, takes the arguments from your prompt, and quotes the tool's
-    result as the answer. A larger model does all of this itself.
+    With the default model, nbagent itself chooses the tool and takes the arguments from your prompt. The answer quotes
+    the tool's result. A large model does all of this itself.
 
     - `model`: None for SmolLM2-135M-Instruct, the name of a model that `nbagent pull` downloaded, such as "qwen3.5-4b",
       or the path of a GGUF file, whose own template calls tools

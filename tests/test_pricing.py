@@ -116,7 +116,7 @@ async def test_the_cost_that_the_provider_reports_is_used():
 
 def test_an_invalid_price_is_named():
     for wrong, problem in [
-        (0.5, "price: expected a Mapping or None"),
+        (0.5, "price: expected a Mapping, got 0.5"),
         ({"input": 1}, "a value for 'output'"),
         ({"input": 1, "output": -1}, r"price\['output'\]: expected a number of at least 0, got -1"),
         ({"input": 1, "output": 1, "cache": 1}, "'cached', got 'cache'"),

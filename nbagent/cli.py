@@ -205,7 +205,7 @@ def _verify(arguments: argparse.Namespace) -> int:
 
 def _mcp(arguments: argparse.Namespace) -> None:
     """Serve the tools of a Python file to MCP clients, over stdin and stdout. Code below `if __name__ == "__main__":`
-    does not run. Needs the extra `mcp`.
+    does not run. Needs the `mcp` extra.
     """
     try:
         from nbagent.mcp.server import script
@@ -224,7 +224,7 @@ def _mcp(arguments: argparse.Namespace) -> None:
 
 def _acp(arguments: argparse.Namespace) -> None:
     """Serve an agent over stdin and stdout (Agent Client Protocol) to the program that starts this command, such as an
-    editor. Needs the extra `acp`.
+    editor. Needs the `acp` extra.
     """
     try:
         from nbagent.acp import stdio
@@ -236,8 +236,8 @@ def _acp(arguments: argparse.Namespace) -> None:
 
 
 def _serve(arguments: argparse.Namespace) -> None:
-    """Serve an agent over HTTP, behind tokens (`NBAGENT_SERVE_TOKEN` or `--token-file`), until Ctrl-C. Needs the extra
-    `server`.
+    """Serve an agent over HTTP, behind tokens (`NBAGENT_SERVE_TOKEN` or `--token-file`), until Ctrl-C. Needs the
+    `server` extra.
     """
     try:
         from nbagent.server import running

@@ -106,7 +106,7 @@ class Evaluation:
     def plot(self) -> list[Axes]:
         """Plot each agent's mean as a dot, with its 95 % interval as a line, for each scorer.
 
-        Without scorers, plot the seconds, tokens and, if known and not 0, dollars per row. Needs the extra `plot`.
+        Without scorers, plot the seconds, tokens and, if known and not 0, dollars per row. Needs the `plot` extra.
 
         >>> (await nbagent.compare({"small": small, "large": large}, prompts)).plot()      # doctest: +SKIP
         """

@@ -74,7 +74,7 @@ class TraceExplorer(widgets.VBox):
 
     Filter by run, tool, kind of block, failure and text. A click on a row shows its details below: for a run, the whole
     conversation. In JupyterLab and Notebook 7, a button jumps to the row's cell. `Refresh` reads the trace again. The
-    runs of forks and subagents are included. Needs the extra `explore`.
+    runs of forks and subagents are included. Needs the `explore` extra.
 
     >>> agent.trace.explore()                                               # doctest: +SKIP
     """

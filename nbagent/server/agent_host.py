@@ -26,7 +26,7 @@ from nbagent.server.problems import RefusedError, not_found
 from nbagent.server.settings import ServerSettings
 from nbagent.text import shortened
 
-if TYPE_CHECKING:  # its package comes with the extra `server`
+if TYPE_CHECKING:  # its package comes with the `server` extra
     from nbagent.server.metrics import Metrics
 
 

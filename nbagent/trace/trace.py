@@ -337,7 +337,7 @@ class Trace:
 
         In a timeline of all runs, a line replaces the pause between two runs. The first row of a run is labelled with
         its prompt, the others with the model or the tool call. If there are too many, each model and tool has one row.
-        Runs that a tool call started are below it, marked with `›`. Requires the extra `plot`.
+        Runs that a tool call started are below it, marked with `›`. Requires the `plot` extra.
 
         >>> agent.trace.timeline(result.run_id).figure.savefig("run.png")   # doctest: +SKIP
         """
@@ -438,7 +438,7 @@ class Trace:
         """Write the tables to a file that `Trace.load` and other tools can read. The suffix chooses the format:
 
         - `.sqlite`: a SQLite database; times are Unix seconds
-        - `.parquet`: a folder with one Parquet file per table; requires the extra `parquet`
+        - `.parquet`: a folder with one Parquet file per table; requires the `parquet` extra
         - `.jsonl`: one JSON object per line, `{"table": "runs", "row": {...}}`
 
         The file is written completely or not at all. It contains neither the values that tools returned nor `usage`,
@@ -595,7 +595,7 @@ class Trace:
         There are spans `invoke_agent`, `chat` and `execute_tool`, and metrics of tokens and seconds. Their names follow
         the semantic conventions for generative AI.
 
-        `endpoint` is the address of a collector that accepts OTLP over HTTP; it requires the extra `otel`. Without it,
+        `endpoint` is the address of a collector that accepts OTLP over HTTP; it requires the `otel` extra. Without it,
         data goes to the given providers, else to the ones that the process has set up, else to the collector in
         OTEL_EXPORTER_OTLP_ENDPOINT. Message texts are omitted unless `capture_content`, or the environment variable
         OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT, is true. Call `stop()` on the result to end it.

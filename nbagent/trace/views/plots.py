@@ -1,4 +1,4 @@
-"""Plots of token usage and tool calls. They require the extra `plot`.
+"""Plots of token usage and tool calls. They require the `plot` extra.
 
 The colours of text and background follow the current style (`plt.style.use("dark_background")`).
 """

@@ -110,7 +110,7 @@ class TraceTree:
         return render.output_html(f'<pre class="{render.NO_TEX}">{html.escape(str(self))}</pre>')
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw a dot for each run and tool call, and a line from its parent. Requires the extra `plot`.
+        """Draw a dot for each run and tool call, and a line from its parent. Requires the `plot` extra.
 
         >>> trace.tree(result.run_id).plot().figure.savefig("tree.png")     # doctest: +SKIP
         """

@@ -169,7 +169,7 @@ def static_text() -> str:
     return "This is the content of the static text resource."
 
 from nbagent.notebook.magics.serve import _servings
-serving = _servings[0]._serving
+serving = _servings[0]._server
 for method in ("prompts/list", "prompts/get", "resources/list", "resources/read", "resources/templates/list"):
     known = others._lowlevel_server.get_request_handler(method)
     serving.tools.server.add_request_handler(method, known.params_type, known.handler)

@@ -61,7 +61,10 @@ class ThreadServer(uvicorn.Server):
         return self
 
     def stop(self) -> None:
-        """Stop the requests, close the connections and the port, and wait until that is done. May be called twice."""
+        """Stop the requests, and close the connections and the port. May be called twice.
+
+        Waits until that is done, at most `_STOP_S` seconds longer than running requests may take.
+        """
         atexit.unregister(self.stop)
         self.should_exit = True
         self._thread.join((self.config.timeout_graceful_shutdown or 0) + _STOP_S)

@@ -23,7 +23,7 @@ class Access:
 
     Raises `ConfigurationError` if two arguments contradict each other.
 
-    - `address`: the chosen base URL, without user and password; empty if the key decides
+    - `address`: the chosen base URL, without user name or password; empty if the key decides
     - `key`: the key passed as an argument, or None
     - `headers`: sent with every request
     """
@@ -95,7 +95,7 @@ class Access:
 
     @property
     def is_portable(self) -> bool:
-        """Whether another process can create the same provider: it looks up the key itself, and lacks your client."""
+        """Whether another process, which looks up the key itself and lacks your client, can create this provider."""
         is_secret = self._has_login or self._is_given or any(map(is_telling, self.headers))
         return self._client is None and not is_secret
 

@@ -195,7 +195,7 @@ class WrapperProvider(StreamingProvider):
         return secrets
 
     def supports_function_calling(self) -> bool:
-        """True: if the inner provider can't call tools, this one does it."""
+        """True: if the inner provider can't call tools, this one does so for it."""
         return True
 
     def can_compact(self, tokens: int) -> bool:

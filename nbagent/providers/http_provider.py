@@ -293,7 +293,7 @@ class HTTPProvider(StreamingProvider):
     ) -> Any:
         """POST `body`, or GET if it is None, and return the JSON response. Raises the same errors as a request.
 
-        For requests other than to a model. Unless `is_repeatable`, it is never sent twice. `betas` are API betas.
+        For requests that do not go to a model. Unless `is_repeatable`, it is never sent twice. `betas` are API betas.
         """
         async with aclosing(self.read(path, read_body, body, is_repeatable, betas)) as items:
             (answer,) = [item async for item in items]
@@ -311,7 +311,7 @@ class HTTPProvider(StreamingProvider):
         is_repeatable: bool = True,
         betas: tuple[str, ...] = (),
     ) -> AsyncGenerator[T]:
-        """The items of `read` for the response to such a request. After a retry they start again."""
+        """The items of `read` for the response to a request sent as by `call`. After a retry they start again."""
         attempt = partial(self._attempt, path, lambda _: body, read, betas)
         async with aclosing(retrying(attempt, self.max_retries if is_repeatable else 0)) as items:
             async for item in items:
@@ -443,7 +443,7 @@ def _joined(decoder: Decoder, together: Iterable[dict[str, Any]]) -> Iterator[Ev
         for event in together:
             for piece in decoder.feed(event):
                 if not isinstance(piece.content, str):
-                    raise TypeError(f"{piece.content!r:.100} instead of a text")
+                    raise TypeError(f"{piece.content!r:.100} instead of a string")
                 if type(piece) is Text:
                     texts.append(piece.content)
                     continue

@@ -1,4 +1,4 @@
-"""Finds model servers on this machine, at the default ports of Ollama, LM Studio and llama.cpp.
+"""Finds model servers on this machine, on the default ports of Ollama, LM Studio and llama.cpp.
 
 `Agent()` looks for them if no model is named and no key is found. It queries them all at once, and only at loopback
 addresses. Another user's server is not chosen: it would see your conversation, and its answers could call your tools.

@@ -16,7 +16,7 @@ from nbagent.errors import ConfigurationError
 from nbagent.providers.base import StreamingProvider
 from nbagent.providers.options.settings import check_price
 
-#: One turn: a text, a call, several calls, a whole response, or an exception to raise.
+#: One turn: a string, a call, several calls, a whole response, or an exception to raise.
 ScriptedTurn = str | FunctionCall | list[FunctionCall] | LLMResponse | BaseException
 
 
@@ -99,7 +99,7 @@ def _as_response(turn: ScriptedTurn, messages: list[LLMMessage]) -> LLMResponse:
         return LLMResponse(turn, None, "stop", {"usage": usage})
     calls = [turn] if isinstance(turn, FunctionCall) else turn
     if not isinstance(calls, list) or not all(isinstance(call, FunctionCall) for call in calls):
-        raise invalid("turn", turn, "a text, a FunctionCall, a list of FunctionCalls, an LLMResponse or an exception")
+        raise invalid("turn", turn, "a string, a FunctionCall, a list of FunctionCalls, an LLMResponse or an exception")
     return LLMResponse("", calls, "tool_calls", {"usage": usage})
 
 

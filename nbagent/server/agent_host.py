@@ -155,7 +155,7 @@ class AgentHost:
         """Return a stored conversation. Raises `RefusedError` if the owner has none with this id."""
         found = await self.store.get(owner, conversation_id)
         if found is None:
-            raise not_found("conversation of that id")
+            raise not_found("conversation with that id")
         return found
 
     def _check_priced(self) -> None:

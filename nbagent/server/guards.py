@@ -101,12 +101,12 @@ class Rate:
 
     @property
     def left(self) -> int:
-        """How many requests may be sent now."""
+        """How many more requests could be sent after the last `take()`."""
         return int(self._left)
 
     @property
     def seconds_to_full(self) -> int:
-        """The seconds until all of them may be sent again."""
+        """The seconds from the last `take()` until all requests of a minute may be sent again."""
         return math.ceil((self._most - self._left) * 60 / self._most)
 
     def take(self) -> int:

@@ -71,7 +71,7 @@ class IdempotencyKey:
 class RunRequest:
     """A protocol's request to the agent.
 
-    - `message`: a text, content parts, or an `LLMMessage`
+    - `message`: a string, content parts, or an `LLMMessage`
     - `conversation_id`: None starts a new conversation
     - `history`: the client's own history, which replaces the stored one
     - `after`: the id of the last prompt in this history. If the conversation has a later prompt, the run starts a

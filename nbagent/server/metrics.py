@@ -34,7 +34,7 @@ class Metrics:
         self._runs = Counter("nbagent_runs", "Runs of the agent by how they ended.", ("model", "status"), registry=own)
         self._tokens = Counter("nbagent_tokens", "Tokens of input and output.", ("model", "kind"), registry=own)
         self._dollars = Counter("nbagent_cost_dollars", "Cost, where a price is known.", model, registry=own)
-        self._tool_calls = Counter("nbagent_tool_calls", "Calls of tools.", ("failed",), registry=own)
+        self._tool_calls = Counter("nbagent_tool_calls", "Calls to tools.", ("failed",), registry=own)
         self._running = Gauge("nbagent_runs_running", "Current runs.", registry=own, multiprocess_mode="livesum")
 
     def run_began(self) -> None:

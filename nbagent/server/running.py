@@ -1,7 +1,7 @@
 """Runs a server: for `nbagent serve`, in one or several processes, or in a thread, for a cell.
 
 When it stops, it accepts no more requests, and runs have the grace time to finish. The remaining runs are then ended
-validly, and their clients are notified.
+cleanly, and their clients are notified.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class Serving(ThreadServer):
 
 
 class GracefulApp:
-    """ASGI wrapper: when uvicorn cancels requests after the grace time, runs end validly and clients are notified."""
+    """ASGI wrapper: when uvicorn cancels requests after the grace time, runs end cleanly and clients are notified."""
 
     def __init__(self, app: FastAPI) -> None:
         self._app = app

@@ -60,7 +60,7 @@ class ServerSettings:
         for name in ("tokens", "hosts", "origins", "models"):
             values = getattr(self, name)
             if isinstance(values, str):
-                raise invalid(name, values, "a list of texts", "Put it into a list.", secret=name == "tokens")
+                raise invalid(name, values, "a list of strings", "Put it into a list.", secret=name == "tokens")
             object.__setattr__(self, name, tuple(values))
         object.__setattr__(self, "tokens", tuple(map(checked_token, self.tokens)))
         for model in self.models:

@@ -81,7 +81,7 @@ def instructions_of(skill: SkillManifest, messages: Iterable[LLMMessage]) -> str
 
 
 def resources(skill: SkillManifest) -> list[str]:
-    """The names of the skill's files that the model may read, without its own and compiled ones."""
+    """The names of the skill's files that the model may read, except SKILL.md, skill.yaml and compiled files."""
     own = (SKILL_FILE, EXECUTABLE_FILE)
     names = [file.name for file in skill.files if file.name not in own and not file.name.endswith(".pyc")]
     return names if len(names) <= MAX_LISTED else [*names[:MAX_LISTED], "…"]

@@ -42,7 +42,10 @@ def read_text_inside(folder: Path, name: str) -> str:
 
 
 def read_text(path: Path, limit: int = MAX_BYTES) -> str:
-    """Return the text of a file. Raises OSError, or ValueError if it is not a regular file, too large or not text."""
+    """Return the text of a file, with U+FFFD for bytes that are not UTF-8.
+
+    Raises OSError, or ValueError if it is not a regular file, is too large or has a zero byte near its start.
+    """
     status = path.lstat()
     if not stat.S_ISREG(status.st_mode):  # a pipe would block
         raise ValueError("it is not a regular file: links, devices, pipes and folders are not read")
@@ -50,7 +53,7 @@ def read_text(path: Path, limit: int = MAX_BYTES) -> str:
         raise ValueError(f"it is larger than {limit / 2**20:g} MB")
     data = path.read_bytes()
     if b"\0" in data[:8192]:
-        raise ValueError("binary")
+        raise ValueError("it is not text: it contains zero bytes")
     return data.decode("utf-8-sig", "replace")
 
 

@@ -122,8 +122,8 @@ class SQLiteFormat:
             )
         if version != self.version:
             raise ConfigurationError(
-                f"{str(path)!r} has format version {version}, expected {self.version}. Update nbagent, or name another "
-                "file."
+                f"{str(path)!r} has format version {version}, expected {self.version}. Name another file, or "
+                "use the nbagent version that wrote it."
             )
 
     @contextmanager

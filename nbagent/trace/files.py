@@ -69,7 +69,7 @@ def load(recorder: Recorder, path: Path) -> None:
 def _check_suffix(path: Path) -> None:
     if path.suffix not in _SUFFIXES:
         raise invalid(
-            "path", path.name, f"a name that ends with {', '.join(_SUFFIXES)}", "The suffix chooses the format."
+            "path", path.name, f"a name that ends with {', '.join(_SUFFIXES)}", "The suffix determines the format."
         )
 
 

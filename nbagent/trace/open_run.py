@@ -57,7 +57,7 @@ class OpenRun:
             self.end_thinking()
 
     def end_thinking(self) -> None:
-        """Measure the thinking time, if there was thinking and it is not measured yet."""
+        """Measure the thinking time, if there was thinking and it has not been measured yet."""
         if self.thinking and self.call["thinking_s"] is None:
             self.call["thinking_s"] = time.time() - self.sent - self.call["ttft_s"]
 

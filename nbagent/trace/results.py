@@ -1,7 +1,7 @@
 """The values that tools returned: in memory, or pickled in a temporary file once they are too large.
 
-A file of its own, because as SQLite values the pickles would be in memory twice. No other process can open it. If a
-value can't be pickled, the text that the model read is kept, with a note.
+They have a file of their own, because as SQLite values the pickles would be in memory twice. No other process can open
+it. If a value can't be pickled, the text that the model read is kept, with a note.
 """
 
 from __future__ import annotations

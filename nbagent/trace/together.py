@@ -38,10 +38,10 @@ def joined(members: Iterable[tuple[Recorder, set[str] | None]], names: Iterable[
 
 
 def family(recorder: Recorder) -> dict[Recorder, set[str] | None]:
-    """This recorder and its forks, with None for all of their runs, and the recorders of the runs that tools of these
-    started, with the ids of those runs.
+    """The recorders to read, each with the ids of its relevant runs, or None for all of them.
 
-    This includes forks of forks, and runs started by tools of started runs.
+    These are this recorder and its forks, with all of their runs, and the recorders of the runs that their tools
+    started. This includes forks of forks, and runs started by tools of started runs.
     """
     whole = [recorder]
     for member in whole:  # the list grows as it is read
@@ -59,7 +59,7 @@ def family(recorder: Recorder) -> dict[Recorder, set[str] | None]:
 def rows_below(recorder: Recorder, run_id: str | None, names: Iterable[str]) -> dict[str, list[Row]]:
     """Copies of the rows of a run, or of all runs of this recorder, and of the runs started below them, by table.
 
-    They are in order of time. All tables are empty if the run is unknown.
+    They are in chronological order. All tables are empty if the run is unknown.
     """
     tables = joined(family(recorder).items(), dict.fromkeys(("runs", *names)))
     started = defaultdict(list)

@@ -56,7 +56,7 @@ class Trace:
 
     A trace is a private SQLite database. Its rows and these values use about `max_bytes` of memory, and the rest spills
     to an unnamed temporary file, which disappears with the process. Set `TMPDIR` for another folder. If a value can't
-    be pickled, only the text that the model read is kept. None keeps everything in memory.
+    be pickled, only the text that the model read is kept. `max_bytes=None` keeps everything in memory.
 
     >>> trace = Trace()
     >>> list(trace.tool_calls.columns)[:3]
@@ -323,7 +323,7 @@ class Trace:
         The columns are counts, tokens, dollars where known (`unpriced` counts calls without a known price), and the
         median and 95th percentile of the seconds: `duration_p50_s`, `duration_p95_s`, `ttft_p50_s`, `ttft_p95_s`.
         `tokens_per_s` is output tokens divided by the whole duration. Replayed calls are only counted. A call of a run
-        with two tags counts for both. By `tool`, there are counts and durations of tool calls.
+        with two tags counts towards both. By `tool`, there are counts and durations of tool calls.
 
         >>> agent.trace.summary("model")[["calls", "cost_usd", "ttft_p95_s", "tokens_per_s"]]   # doctest: +SKIP
         """
@@ -426,7 +426,7 @@ class Trace:
         return key_values_html(self.summary_lines())
 
     def summary_lines(self) -> list[tuple[str, str]]:
-        """The display in a notebook, as pairs of a label and a text."""
+        """The display in a notebook, as pairs of a label and its text."""
         if not self.is_recording:
             return [("runs", _NOT_RECORDING)]
         with self.recorder.lock:
@@ -435,7 +435,7 @@ class Trace:
     # -- files --------------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the tables to a file that `Trace.load` and other tools can read. The suffix chooses the format:
+        """Write the tables to a file that `Trace.load` and other tools can read. The suffix determines the format:
 
         - `.sqlite`: a SQLite database; times are Unix seconds
         - `.parquet`: a folder with one Parquet file per table; requires the `parquet` extra
@@ -474,7 +474,7 @@ class Trace:
             raise unknown_run(min(unknown, key=str))
         lines = [json_text(example) + "\n" for example in examples(tables, wanted)]
         if not lines:
-            raise ConfigurationError("there is nothing to export: no run has ended well. See trace.runs['status'].")
+            raise ConfigurationError("there is nothing to export: no run ended successfully. See trace.runs['status'].")
         write_text(path, "".join(lines))
         return len(lines)
 
@@ -501,7 +501,7 @@ class Trace:
         if path is not None:
             path = checked_path(path)
             if path.exists():
-                raise ConfigurationError(f"{str(path)!r} exists: name another file, or delete it.")
+                raise ConfigurationError(f"{str(path)!r} already exists: name another file, or delete it.")
             write_text(path, well_formed(json.dumps(notebook, indent=1, ensure_ascii=False)) + "\n")
         return notebook
 
@@ -563,8 +563,9 @@ class Trace:
     def with_children(self) -> Trace:
         """Return this trace with the runs of existing forks, and the runs that its tools started in other agents.
 
-        They have traces of their own. The `parent_run_id` of a run is the run whose tool started it. Rows are in order
-        of time. `explore()` and the panel show them as well. If there are none, this returns the trace itself.
+        They have traces of their own. The `parent_run_id` of a run is the run whose tool started it. Rows are in
+        chronological order. `explore()` and the panel show them as well. If there are none, this returns the trace
+        itself.
 
         >>> agent.trace.with_children().runs[["prompt", "run_id", "parent_run_id"]]         # doctest: +SKIP
         """

@@ -114,7 +114,7 @@ def a_newer_checkpoint(path):
     ("made", "problem"),
     [
         (a_database_of_another_program, "is not a file for map answers. Name another file"),
-        (a_newer_checkpoint, "has format version 2, expected 1. Update nbagent"),
+        (a_newer_checkpoint, "has format version 2, expected 1. Name another file, or use"),
         (lambda path: path.mkdir(), "it is not a file. Name another file"),
     ],
 )

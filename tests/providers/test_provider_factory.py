@@ -139,7 +139,7 @@ def test_the_factory_imports_little():
         ("model", 5, "model: expected a str or None, got 5"),
         ("region", "us", "region: openai has no regions. Pass base_url"),
         ("base_url", b"http://x", "Pass an address"),
-        ("api_key", 12345678, "api_key: expected a text"),
+        ("api_key", 12345678, "api_key: expected a string"),
         ("headers", "X-Key: sk-12345678", "headers: expected a dict"),
         ("headers", {"X-Key": "sk-12345678\n"}, "headers['X-Key']: expected one line"),
     ],

@@ -79,7 +79,7 @@ async def test_the_redis_password_is_never_shown(caplog):
 
 async def test_a_missing_redis_is_reported(tmp_path):
     store = open_store(f"unix://{tmp_path}/redis.sock")
-    with pytest.raises(StoreError, match="Check that Redis runs there"):
+    with pytest.raises(StoreError, match="Check that Redis is running there"):
         await store.open()
 
 

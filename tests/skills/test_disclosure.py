@@ -116,7 +116,7 @@ async def test_refused_files(host, folder):
     (tea / "binary.png").write_bytes(b"\x89PNG\0")
     refused = dict.fromkeys(("../pot/SKILL.md", "/etc/passwd", "references/../../pot/SKILL.md"), "outside")
     refused |= {"link.txt": "outside", "linked/passwd": "outside", "pipe": "not a regular file"}
-    refused |= {"binary.png": "binary", "missing.md": "No such file"}
+    refused |= {"binary.png": "not text", "missing.md": "No such file"}
     found = await results(host, *[("read_skill_file", {"name": "tea", "path": path}) for path in refused])
     for (path, why), text in zip(refused.items(), found, strict=True):
         assert text.startswith("Error: "), path

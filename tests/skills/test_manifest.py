@@ -68,7 +68,7 @@ def test_vowel_signs_distinguish_tools():
 def test_unreadable_files(tmp_path):
     file = write_skill(tmp_path, "tea") / "SKILL.md"
     for content, reason in (
-        (b"---\nname: tea\0\n---", "binary"),
+        (b"---\nname: tea\0\n---", "not text"),
         (b"x" * (2**21 + 1), "larger than 2 MB"),
         (b"---\nname: tea\n# no end", "front matter is missing"),
     ):

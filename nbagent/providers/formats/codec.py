@@ -44,7 +44,7 @@ class Decoder(ABC):
         self._model: str | None = None
         self._id: str | None = None
         self._usage: dict[str, Any] = {}
-        #: The calls of the provider's own tools, by id.
+        #: The calls to the provider's own tools, by id.
         self._provider_calls: dict[str, ProviderCall] = {}
 
     @property
@@ -70,7 +70,7 @@ class Decoder(ABC):
             self._usage |= {key: value for key, value in usage.items() if value is not None}
 
     def _tool_started(self, call: ProviderCall) -> list[Event]:
-        """A call of one of the provider's own tools has started."""
+        """A call to one of the provider's own tools has started."""
         self._provider_calls[call.id] = call
         return [call.begun()]
 
@@ -148,7 +148,7 @@ class Codec(ABC):
         return self.finish(decoder, names)
 
     def items(self, body: dict[str, Any], names: Renamed = ALL_OWN) -> list[Event | LLMResponse]:
-        """As `decode_body`, but as the items of a stream. Raises a `ProviderError` if the body is not an answer."""
+        """Like `decode_body`, but as the items of a stream. Raises a `ProviderError` if the body is not an answer."""
         try:
             response = self.decode_body(body, names)
         except UNREADABLE as exc:
@@ -245,7 +245,7 @@ class Codec(ABC):
         changes: Changes | None = None,
         reminder: Messages = (),
     ) -> bytes:
-        """A request body. `changes` are the fields that this model refuses. Only new messages take time.
+        """A request body. `changes` are the fields that this model refuses. Only new messages have to be encoded.
 
         A `reminder` (`ModelRequest.reminder_messages`) comes last, and changes nothing before it. Raises
         `ImageInputError` if the prompt has an image and the model takes none.

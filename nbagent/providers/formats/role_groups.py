@@ -23,7 +23,7 @@ class RoleGroup:
 
 
 def group_by_role(messages: Sequence[LLMMessage], encode: Callable[[LLMMessage], bytes]) -> list[RoleGroup]:
-    """The groups, with role `"assistant"` or `"user"`, without system messages and empty messages.
+    """The groups, with role `"assistant"` or `"user"`, without system messages or empty messages.
 
     The first is the user's: before a conversation that starts with an answer, such as a greeting, "Hello." is inserted.
     """

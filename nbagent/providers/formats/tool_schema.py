@@ -72,7 +72,8 @@ def _tool_schema(text: str) -> dict[str, Any]:
 def plain_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """A schema in draft 2020-12, with `anyOf` instead of `oneOf`, and without references.
 
-    References to recursive types stay, and all later ones once the document would become too large.
+    References to recursive types are kept, and so are all later references once expanding them would make the document
+    too large.
 
     >>> plain_schema({"oneOf": [{"$ref": "#/$defs/Id", "description": "Which."}], "$defs": {"Id": {"type": "string"}}})
     {'anyOf': [{'type': 'string', 'description': 'Which.'}]}

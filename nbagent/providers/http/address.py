@@ -61,7 +61,7 @@ def check_extensible(base_url: str) -> None:
 
 
 def without_credentials(base_url: str) -> tuple[str, dict[str, str]]:
-    """A base URL without user and password, which HTTP libraries would log, and the header that carries them.
+    """A base URL without its user name and password, which HTTP libraries would log, and a header with these instead.
 
     >>> without_credentials("http://ada:s3cret@localhost:8000/v1")
     ('http://localhost:8000/v1', {'Authorization': 'Basic YWRhOnMzY3JldA=='})
@@ -75,7 +75,7 @@ def without_credentials(base_url: str) -> tuple[str, dict[str, str]]:
 
 
 def without_password(url: str) -> str:
-    """An address for display, without user and password.
+    """An address for display, without user name or password.
 
     >>> without_password("http://ada:p@ss@proxy.example:3128")
     'http://proxy.example:3128'

@@ -1,7 +1,8 @@
 """HTTP clients: one for each event loop and provider, closed with its event loop.
 
 All clients are httpx2's, which both SDKs also use. Without a proxy, they use aiohttp's connections, which halves the
-CPU for a single piece of an answer (see benchmarks/README.md). Behind a proxy, which may be SOCKS, they use httpx2's.
+CPU time for a single piece of an answer (see benchmarks/README.md). Behind a proxy, which may be SOCKS, they use
+httpx2's.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ class Redactor:
         }
 
     def url(self, url: str) -> str:
-        """The URL without user and password, and with names for the values of secret parameters."""
+        """The URL without user name or password, and with names for the values of secret parameters."""
         parts = urlsplit(url)
 
         def named(found: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""Sends an encoded body and opens the response, over httpx or a provider's SDK.
+"""Sends an encoded body and opens the response, through httpx or a provider's SDK.
 
 A transport sends each request once: only `retry` sends again. `response` reads the answer.
 """
@@ -50,7 +50,9 @@ class Transport(ABC):
             return
         name = type(client).__name__
         if not {cls.__module__.partition(".")[0] for cls in type(client).__mro__} & set(packages):
-            raise ConfigurationError(f"client={name} does not fit. This provider accepts a client of {packages[0]}.")
+            raise ConfigurationError(
+                f"client={name} is of the wrong type. This provider accepts a client of {packages[0]}."
+            )
         if not inspect.iscoroutinefunction(getattr(client, self.sends_by, None)):
             raise ConfigurationError(f"client={name} can't be awaited. Pass the async client.")
 
@@ -89,7 +91,7 @@ def import_packages(package: str) -> None:
 
 
 class HttpxTransport(Transport):
-    """Sends over httpx, with the key as a bearer token, or as it is in the header `key_header`."""
+    """Sends through httpx, with the key as a bearer token, or as it is in the header `key_header`."""
 
     def __init__(self, client: Any = None, key_header: str | None = None) -> None:
         super().__init__(client, "httpx2", "httpx")
@@ -118,7 +120,7 @@ class HttpxTransport(Transport):
 
 
 class SDKTransport(Transport):
-    """Sends over a provider's official SDK (its low-level `post`), for authentication, Azure, Bedrock and Vertex."""
+    """Sends through a provider's official SDK (its low-level `post`), for authentication, Azure, Bedrock and Vertex."""
 
     sends_by = "post"
 

@@ -1,4 +1,4 @@
-"""Claude, over the anthropic SDK, and the base of all providers with the Messages format.
+"""Claude, through the anthropic SDK, and the base of all providers with the Messages format.
 
 Thinking: https://platform.claude.com/docs/en/build-with-claude/thinking, …/preserved-thinking and the models' guides
 (read in November 2026)

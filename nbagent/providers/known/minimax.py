@@ -1,4 +1,4 @@
-"""MiniMax, over the anthropic SDK.
+"""MiniMax, through the anthropic SDK.
 
 Read in November 2026:
 

@@ -1,4 +1,4 @@
-"""OpenAI, over its own SDK.
+"""OpenAI, through its own SDK.
 
 Reasoning: https://developers.openai.com/api/docs/guides/reasoning and the models' pages (read in November 2026). Only
 the Responses API returns the reasoning, as a summary.

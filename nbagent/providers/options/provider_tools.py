@@ -1,7 +1,7 @@
 """Puts the tools that a provider runs itself into the provider's form.
 
-Names and options of a tool are the same for all providers. `ProviderFacts.tools` has the provider's own. If it lacks a
-tool or an option, that is an error before anything is sent.
+A tool's names and options are the same for all providers. `ProviderFacts.tools` has the provider's own. If it lacks a
+tool or an option, an error is raised before anything is sent.
 """
 
 from __future__ import annotations

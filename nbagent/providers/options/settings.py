@@ -86,9 +86,9 @@ def check_access(api_key: Any, base_url: Any, headers: Any) -> None:
     """Raise `ConfigurationError` for a wrong value, without showing keys or header values."""
     check_type("base_url", base_url, str, optional=True, fix="Pass an address such as 'http://localhost:8000/v1'.")
     if not (api_key is None or isinstance(api_key, str) or hasattr(api_key, "get_secret_value")):
-        raise invalid("api_key", api_key, "a text or a SecretStr", secret=True)
+        raise invalid("api_key", api_key, "a string or a SecretStr", secret=True)
     if not (headers is None or isinstance(headers, Mapping)):
-        raise invalid("headers", headers, "a dict of texts by name", secret=True)
+        raise invalid("headers", headers, "a dict of strings", secret=True)
     for name, value in (headers or {}).items():
         if not (isinstance(name, str) and _HEADER_NAME.fullmatch(name)):
             raise invalid("headers", name, "names of ASCII letters, digits and dashes")

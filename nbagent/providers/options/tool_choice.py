@@ -4,7 +4,7 @@ A choice that forces a call applies until a tool has returned. After that the mo
 never end. A dict is the provider's own form and is sent unchanged.
 
 If a provider lacks a choice, a request with the same effect is sent: without tools for `"none"`, with only one tool for
-that tool's name. If there is no such request, it is an error before anything is sent.
+that tool's name. If there is no such request, an error is raised before anything is sent.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ async def ask_for_call(
 
 
 def call_schema(tools: Functions, is_forced: bool = False) -> dict[str, Any]:
-    """The JSON Schema of a call of one of the tools or, unless forced, of none.
+    """The JSON Schema of a call to one of the tools or, unless forced, to none.
 
     >>> [form["properties"]["name"] for form in call_schema([{"name": "now"}])["anyOf"]]
     [{'const': 'now'}, {'type': 'null'}]
@@ -57,7 +57,7 @@ def call_schema(tools: Functions, is_forced: bool = False) -> dict[str, Any]:
 
 
 def first_json_object(text: str) -> Any:
-    """The first JSON object in a text, inside or outside a code block, or None.
+    """The first JSON object in text, inside or outside a code block, or None.
 
     >>> first_json_object('Sure: {"name": null}.')
     {'name': None}

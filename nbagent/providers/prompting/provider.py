@@ -250,7 +250,7 @@ def answers_unaided(request: ModelRequest) -> bool:
 
 
 def checked_call(tool: Tool, arguments: Any) -> FunctionCall | None:
-    """A call of the tool, or None if the arguments do not fit its schema."""
+    """A call to the tool, or None if the arguments do not fit its schema."""
     from referencing.exceptions import Unresolvable
 
     from nbagent.core.json_schema import jsonschema, validator_of

@@ -170,7 +170,7 @@ class Piece:
 
 
 class Reading:
-    """A request, read."""
+    """A parsed request."""
 
     def __init__(self, request: str) -> None:
         self.text = _unwrapped(request)
@@ -227,7 +227,7 @@ class Reading:
         return own if own in UNITS else ""
 
     def clauses(self, spoken: Collection[str], taken: Collection[int]) -> list[Piece]:
-        """The candidates for a free text: each clause after the words `spoken`, up to a taken token."""
+        """The candidates for a free-text value: each clause after the words `spoken`, up to a token already taken."""
         found, start = [], 0
         for stop in [*(i for i in range(len(self)) if self.word(i) in ",.;:?!" or i in taken), len(self)]:
             first = next((i for i in range(start, stop) if self.is_word(i) and self.stems[i] not in spoken), stop)

@@ -164,7 +164,7 @@ class RecordingFile:
     def read(self) -> None:
         """Read `exchanges`, without an incomplete last line, which is from a crash or still being written.
 
-        Raises `ConfigurationError` if the file can't be read, is not a recording, or has a newer version.
+        Raises `ConfigurationError` if the file can't be read, is not a recording, or has another version.
         """
         name = repr(str(self.path))
         try:
@@ -235,5 +235,6 @@ def _check_first_line(name: str, data: Any) -> None:
         raise ConfigurationError(f"{name} is not a recording. Create one with nbagent.record(path).")
     if data.get("version") != VERSION:
         raise ConfigurationError(
-            f"{name}: expected version {VERSION} of the recording format, got {data.get('version')!r}. Update nbagent."
+            f"{name}: expected version {VERSION} of the recording format, got {data.get('version')!r}. Name another "
+            "file, or use the nbagent version that wrote it."
         )

@@ -1,7 +1,7 @@
 """Records and replays models' answers: `record`, `replay`, and a provider that only replays.
 
 A recording is the conversation between an agent and its provider, in no provider's format. It works for agents, cells
-and scripts, replays without key or network, and contains no secrets.
+and scripts, replays without a key or a network, and contains no secrets.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ class Recording:
         return answers[min(self._taken.get(key, 0), len(answers) - 1)] if answers else None
 
     def take(self, fingerprint: Fingerprint, model: ModelKey | None = None) -> RecordedExchange | None:
-        """As `peek`, and move on to the next answer. Raises `ReplayError` if none is recorded and none may be."""
+        """Like `peek`, but move on to the next answer. Raises `ReplayError` if none is recorded and none may be."""
         key = self._key(fingerprint, model)
         with self._lock:
             found = self.peek(fingerprint, model)

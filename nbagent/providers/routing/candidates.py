@@ -32,8 +32,8 @@ class Candidates(LLMProvider):
     - `models`: a list of models, of which the first one answers, or the next one if it fails; `Agent([…])` creates
       this. Or a dict of models and such lists by your own names, of which `choose` picks one for each prompt.
     - `choose`: receives the messages for the model, the prompt last, and returns a name. It may be async and call an
-      agent, whose tokens count for this run. It is called once per prompt: the same model continues after a tool's
-      result. By default, the first name answers short prompts (under 300 characters, without images and code blocks),
+      agent, whose tokens count towards this run. It is called once per prompt: the same model continues after a tool's
+      result. By default, the first name answers short prompts (under 300 characters, without images or code blocks),
       and the last one all others.
 
     The next model takes over after an error unrelated to the request (`ProviderError.may_fall_back`): no connection, a

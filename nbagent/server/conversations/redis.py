@@ -160,7 +160,7 @@ class RedisStore(ConversationStore):
             await self.aclose()
             raise ConfigurationError(
                 f"The conversations in {self.address!r} have version {found!r} of the format, expected {FORMAT!r}. "
-                "Update nbagent, or name another Redis database."
+                "Name another Redis database, or use the nbagent version that wrote them."
             )
 
     @override
@@ -303,8 +303,8 @@ class RedisStore(ConversationStore):
         except RedisError as error:
             reason = without_keys(str(error)).rstrip(".")
             raise StoreError(
-                f"Conversations in {self.address!r} can't be read or written: {reason}. Check that Redis runs there, "
-                "and the user and password in its address."
+                f"Conversations in {self.address!r} can't be read or written: {reason}. Check that Redis is running "
+                "there, and check the user name and password in its address."
             ) from error
 
 

@@ -73,7 +73,7 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some of an owner's conversations, the last changed first. `next` is the cursor of the next page, or None."""
+    """Some of an owner's conversations, most recently changed first. `next` is the cursor of the next page, or None."""
 
     conversations: list[Conversation]
     next: str | None
@@ -140,7 +140,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A turn's change of its conversation: `info`, and the `added` messages, as JSON, after the first `kept` ones."""
+    """A turn's change to its conversation: `info`, and the `added` messages, as JSON, after the first `kept` ones."""
 
     lease: Lease
     info: Conversation
@@ -195,13 +195,13 @@ class ConversationStore(ABC):
 
     @abstractmethod
     async def page(self, owner: str, limit: int = 20, after: str | None = None) -> Page:
-        """Return some of the owner's conversations, the last changed first. `after` is the previous page's cursor.
+        """Return some of the owner's conversations, most recently changed first. `after` is the previous page's cursor.
 
         Raises ConfigurationError for an invalid cursor.
         """
 
     async def delete(self, owner: str, conversation_id: str) -> bool:
-        """Delete a conversation; return False if there was none. Its cost still counts for its owner.
+        """Delete a conversation; return False if there was none. Its cost still counts towards its owner's spending.
 
         A running turn loses its lease and can no longer save.
         """
@@ -256,7 +256,7 @@ class ConversationStore(ABC):
         """Save all messages of the turn's conversation, their cost, and the answer, atomically.
 
         Without a turn, only the spending and the answer are saved. Raises `TurnLostError` if the turn is lost or the
-        key already has an answer. Even then, the spending counts for the owner.
+        key already has an answer. Even then, the spending counts towards the owner's total.
         """
         if turn and turn.heartbeat:
             turn.heartbeat.cancel()
@@ -278,7 +278,7 @@ class ConversationStore(ABC):
     # -- approvals ----------------------------------------------------------------------------------------------------
 
     async def ask(self, approval: WaitingCall) -> None:
-        """Register a call that waits for a decision."""
+        """Register a call that is waiting for a decision."""
         body = {f.name: getattr(approval, f.name) for f in fields(approval) if f.name != "decision"}
         await self._add_note(approval.owner, f"{_ASKED}{approval.id}", json.dumps(body), approval.expires)
 
@@ -294,7 +294,7 @@ class ConversationStore(ABC):
         return sorted(waiting, key=lambda call: call.created)
 
     async def decide(self, owner: str, approval_id: str, decision: Decision) -> bool:
-        """Decide on a call. Return False if it is already decided, has expired, or does not exist."""
+        """Decide on a call. Return False if it has already been decided, has expired, or does not exist."""
         approval = await self.approval(owner, approval_id)
         if approval is None:
             return False

@@ -19,7 +19,7 @@ router = APIRouter(prefix="/agent/approvals", tags=["approvals"])
 
 
 class PendingApproval(BaseModel):
-    """A call that waits for a decision. When it expires, it is denied."""
+    """A call that is waiting for a decision. When it expires, it is denied."""
 
     model_config = ConfigDict(from_attributes=True)
 
@@ -71,14 +71,14 @@ async def decide(
     """Decide on a call. A later decision on the same call is refused with status 409."""
     approval = await host.store.approval(owner, approval_id)
     if approval is None:
-        raise not_found("call of that id that waits for approval")
+        raise not_found("call with that id waiting for approval")
     if body.arguments is not None:
         if body.decision == "deny":
             raise RefusedError(422, "invalid_request", "arguments: only allowed for an approval. Omit them.")
         check_arguments(host, approval.tool, body.arguments)
     decision = Decision(body.decision == "approve", body.arguments, body.reason)
     if not await host.store.decide(owner, approval_id, decision):
-        raise RefusedError(409, "already_decided", "This call is already decided, or has expired.")
+        raise RefusedError(409, "already_decided", "This call has already been decided, or has expired.")
     return Decided(id=approval_id, decision=body.decision)
 
 

@@ -33,7 +33,7 @@ class ConversationSummary(BaseModel):
 
 
 class ConversationPage(BaseModel):
-    """Some conversations, the last changed first. Pass `next` as `after` for the next page."""
+    """Some conversations, most recently changed first. Pass `next` as `after` for the next page."""
 
     conversations: list[ConversationSummary]
     next: str | None
@@ -52,7 +52,7 @@ async def conversations(
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
     after: Annotated[str | None, Query(max_length=300, description="`next` of the previous page.")] = None,
 ) -> ConversationPage:
-    """This token's conversations, the last changed first."""
+    """This token's conversations, most recently changed first."""
     page = await host.store.page(owner, limit, after)
     found = [ConversationSummary.model_validate(stored) for stored in page.conversations]
     return ConversationPage(conversations=found, next=page.next)
@@ -68,7 +68,7 @@ async def conversation(host: Host, owner: Owner, conversation_id: ConversationId
 async def delete_conversation(host: Host, owner: Owner, conversation_id: ConversationId) -> Response:
     """Delete a conversation. This ends its current run."""
     if not await host.store.delete(owner, conversation_id):
-        raise not_found("conversation of that id")
+        raise not_found("conversation with that id")
     return Response(status_code=204)
 
 

@@ -56,7 +56,7 @@ async def page() -> HTMLResponse:
 async def conversations(
     host: Host, owner: Owner, after: Annotated[str | None, Query(max_length=300)] = None
 ) -> dict[str, Any]:
-    """Ids and titles of this token's conversations, the last changed first; `next` is the cursor of the next page.
+    """Ids and titles of this token's conversations, most recently changed first; `next` is the cursor of the next page.
 
     If there are several agents, also their names.
     """
@@ -168,7 +168,7 @@ class RunningTurn:
         self._entry.show_failure("Failed", problem.detail)
 
     def _ask(self, event: Event) -> None:
-        """Show that a call waits for approval, with all of its arguments, until it is decided."""
+        """Show that a call is waiting for approval, with all of its arguments, until it is decided."""
         call = FunctionCall(event.tool_name or "", event.tool_arguments or {})
         html, _ = asks_html(call, event.metadata["where"], language=self._language)
         piece = {"ask": {"id": event.metadata["approval_id"], "html": html}}

@@ -78,7 +78,7 @@ async def _skills(host: AgentHost) -> dict[str, tuple[Agent, FunctionDefinition]
 async def _skill(host: AgentHost, skill_id: str) -> tuple[Agent, FunctionDefinition]:
     found = (await _skills(host)).get(skill_id)
     if found is None:
-        raise not_found("executable skill of that id")
+        raise not_found("executable skill with that id")
     return found
 
 

@@ -59,7 +59,7 @@ class Span:
 
 
 def spans(rows: Rows) -> list[Span]:
-    """Each model call and tool call that has ended, in order of time, on a lane of its own.
+    """Each model call and tool call that has ended, in chronological order, on a lane of its own.
 
     A model call starts with `waiting`, from the request to the first token, including retries. `thinking` follows if
     it was measured. Pauses between runs are omitted. A replayed call takes as long as it did when it was recorded, and

@@ -135,11 +135,11 @@ async def test_httpx(loopback, provider, library):
 @pytest.mark.parametrize(
     ("provider", "make", "says"),
     [
-        ("claude", lambda: openai.AsyncOpenAI(api_key="k"), "AsyncOpenAI does not fit.*anthropic"),
-        ("openai", lambda: anthropic.AsyncAnthropic(api_key="k"), "AsyncAnthropic does not fit.*openai"),
-        ("gemini", lambda: openai.AsyncOpenAI(api_key="k"), "AsyncOpenAI does not fit.*httpx"),
-        ("open_source", lambda: anthropic.AsyncAnthropic(api_key="k"), "AsyncAnthropic does not fit.*httpx"),
-        ("openai", lambda: "sk-123", "str does not fit.*openai"),
+        ("claude", lambda: openai.AsyncOpenAI(api_key="k"), "AsyncOpenAI is of the wrong type.*anthropic"),
+        ("openai", lambda: anthropic.AsyncAnthropic(api_key="k"), "AsyncAnthropic is of the wrong type.*openai"),
+        ("gemini", lambda: openai.AsyncOpenAI(api_key="k"), "AsyncOpenAI is of the wrong type.*httpx"),
+        ("open_source", lambda: anthropic.AsyncAnthropic(api_key="k"), "AsyncAnthropic is of the wrong type.*httpx"),
+        ("openai", lambda: "sk-123", "str is of the wrong type.*openai"),
         ("openai", lambda: openai.OpenAI(api_key="k"), "async client"),
     ],
 )

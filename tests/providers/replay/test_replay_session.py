@@ -177,7 +177,7 @@ def test_wrong_arguments_are_errors(path):
         with pytest.raises(ConfigurationError, match="is not a recording: line 1"):
             nbagent.replay(path).start()
     path.write_text('{"format": "nbagent recording", "version": 2}\n')
-    with pytest.raises(ConfigurationError, match="expected version 1 .* got 2.* Update nbagent"):
+    with pytest.raises(ConfigurationError, match="expected version 1 .* got 2.* Name another file, or use"):
         nbagent.replay(path).start()
 
 

@@ -72,7 +72,7 @@ async def test_a_result_that_is_not_recorded_is_an_error(path):
     tools = Tools()
     with nbagent.record(path):
         await tools.agent([FunctionCall("draw", {"n": 1})]).chat("Draw", max_iterations=1)
-    with nbagent.replay(path, run_tools=False), pytest.raises(ReplayError, match=r'no result of draw\({"n": 1}\)'):
+    with nbagent.replay(path, run_tools=False), pytest.raises(ReplayError, match=r'no result for draw\({"n": 1}\)'):
         await tools.agent([]).chat("Draw")
     assert tools.ran == 1
 

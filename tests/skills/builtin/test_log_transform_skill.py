@@ -66,7 +66,7 @@ def test_only_files_inside_the_folder_are_read(tmp_path, monkeypatch):
     for path, kind, message in [
         (".env", PermissionError, "hidden"),
         ("../outside.log", PermissionError, "inside"),
-        ("binary.log", ValueError, "binary"),
+        ("binary.log", ValueError, "zero bytes"),
         ("huge.log", ValueError, "larger than 50 MB"),
         ("nothing.log", FileNotFoundError, "there is no file 'nothing.log'"),
     ]:

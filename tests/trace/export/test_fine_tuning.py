@@ -129,7 +129,7 @@ async def test_an_export_that_fails_raises_a_clear_error_and_changes_nothing(tmp
     agent = Agent(ScriptedProvider(["Hi."]))
     path = tmp_path / "chat.jsonl"
     path.write_text("mine")
-    with pytest.raises(ConfigurationError, match=r"no run has ended well.*trace\.runs\['status'\]"):
+    with pytest.raises(ConfigurationError, match=r"no run ended successfully.*trace\.runs\['status'\]"):
         agent.trace.export(path)
     await agent.chat("Hello")
     with pytest.raises(ConfigurationError, match=r"ends with \.jsonl.*trace\.save"):

@@ -16,7 +16,7 @@ from nbagent.errors import ConfigurationError
 
 
 def read_messages(messages: Iterable[types.Message]) -> list[LLMMessage]:
-    """Return the messages of a conversation, without thinking, activities and instructions.
+    """Return the messages of a conversation, without thinking, activities or instructions.
 
     Raises `ConfigurationError` for content that is neither text nor an image.
     """
@@ -57,7 +57,7 @@ def read_instructions(given: types.RunAgentInput) -> str | None:
 
 
 def as_shown(messages: Sequence[LLMMessage], conversation_id: str) -> list[types.Message]:
-    """Return stored messages as AG-UI messages, without images of users."""
+    """Return stored messages as AG-UI messages, without the users' images."""
     shown: list[types.Message] = []
     for number, message in enumerate(without_drafts(messages)):
         name = message.message_id or f"{conversation_id}_{number}"

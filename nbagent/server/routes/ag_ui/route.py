@@ -264,11 +264,11 @@ def _decisions(asked: Mapping[str, Any], entries: Sequence[ag_ui.ResumeEntry]) -
     """The person's decision on each waiting call. Raises `RefusedError` if one is missing."""
     given = {entry.interrupt_id: entry for entry in entries}
     if not asked:
-        detail = "Nothing in this thread waits for a decision. It is already decided, or has expired."
+        detail = "Nothing in this thread is waiting for a decision. It has already been decided, or has expired."
         raise RefusedError(409, "no_such_interrupt", detail)
     if given.keys() != asked.keys():
         waiting, answered = ", ".join(asked), ", ".join(given) or "nothing"
-        detail = f"This thread waits for decisions on {waiting}, but `resume` answers {answered}."
+        detail = f"This thread is waiting for decisions on {waiting}, but `resume` answers {answered}."
         raise RefusedError(409, "interrupts_not_answered", detail)
     return {name: _decision(entry) for name, entry in given.items()}
 

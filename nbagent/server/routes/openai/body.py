@@ -34,7 +34,7 @@ MAX_CHARS, MAX_DEPTH = 120_000, 64
 
 
 class BodyPart(BaseModel):
-    """A part of a body. As at OpenAI, wrong types are reported, not coerced."""
+    """A part of a body. As in OpenAI's API, wrong types are reported, not coerced."""
 
     model_config = ConfigDict(strict=True)
 
@@ -99,7 +99,7 @@ class ImageURL(BodyPart):
 
 
 class Part(BodyPart):
-    """A content part of either API: a text, a refusal or an image."""
+    """A content part of either API: text, a refusal or an image."""
 
     type: str
     text: str | None = None

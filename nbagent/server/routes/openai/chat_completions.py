@@ -1,7 +1,7 @@
 """`POST /v1/chat/completions`. The client keeps the conversation; the server does not.
 
 Tools run on the server. The answer omits their calls, because clients would run all `tool_calls`. The texts of several
-turns are joined with blank lines. Thinking is `reasoning_content`, as at DeepSeek and most servers of open models.
+turns are joined with blank lines. Thinking is `reasoning_content`, as with DeepSeek and most servers of open models.
 """
 
 from __future__ import annotations

@@ -53,13 +53,13 @@ async def retrieve_conversation(host: Host, owner: Owner, conversation_id: str) 
 async def delete_conversation(host: Host, owner: Owner, conversation_id: str) -> ConversationDeletedResource:
     """Delete a conversation with its items. This ends its current run."""
     if not await host.store.delete(owner, conversation_id):
-        raise not_found("conversation of that id")
+        raise not_found("conversation with that id")
     return ConversationDeletedResource(id=conversation_id, deleted=True, object="conversation.deleted")
 
 
 @router.get("/{conversation_id}/items")
 async def list_items(host: Host, owner: Owner, conversation_id: str, page: ItemsPage) -> dict[str, Any]:
-    """Return the items of a conversation, by default the last first."""
+    """Return the items of a conversation, by default newest first."""
     found = await host.conversation(owner, conversation_id)
     return page_of_items(list(stored_items(conversation_id, found.messages)), page)
 

@@ -41,7 +41,7 @@ def answer_restarted() -> RefusedError:
 
 
 def envelope(problem: HTTPProblem) -> tuple[int, dict[str, Any]]:
-    """Return the status and body. As at OpenAI, an unprocessable request is a bad request."""
+    """Return the status and body. As in OpenAI's API, an unprocessable request is a bad request."""
     status, code = _CODES.get(problem.code, (400 if problem.status == 422 else problem.status, problem.code))
     kind = _TYPES.get(status, "invalid_request_error" if status < 500 else "server_error")
     message, param = problem.detail, problem.more.get("param")

@@ -179,7 +179,7 @@ class InputTokensRequest(ResponseRequest):
 
 
 def merged(items: Iterable[InputItem]) -> list[LLMMessage]:
-    """Return the items as messages. Adjacent calls, with or without a text, become one assistant message."""
+    """Return the items as messages. Adjacent calls, with or without text, become one assistant message."""
     messages: list[LLMMessage] = []
     calls: list[FunctionCall] | None = None  # of the last message, if it is the assistant's
     for index, item in enumerate(items):
@@ -269,7 +269,7 @@ async def _run_request(host: AgentHost, body: ResponseRequest, owner: str) -> Ru
 
 @router.get("/responses/{response_id}")
 async def retrieve_response(host: Host, response_id: str, owner: Owner) -> dict[str, Any]:
-    """Return a stored response, without token counts, thinking and request fields, which are not kept."""
+    """Return a stored response, without token counts, thinking or request fields, which are not kept."""
     conversation, turn = await _found(host, owner, response_id)
     messages = conversation.messages[turn]
     status = "incomplete" if any(message.interrupted for message in messages) else "completed"

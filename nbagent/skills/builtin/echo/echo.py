@@ -1,4 +1,4 @@
-"""Returns a text unchanged. It is the smallest skill, to test calls with."""
+"""Returns text unchanged. It is the smallest skill, meant for testing calls."""
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -18,5 +18,5 @@ class Output(BaseModel):
 
 
 def run(request: Input) -> Output:
-    """Return a text unchanged, to check that tools can be called."""
+    """Return text unchanged, to check that tools can be called."""
     return Output(text=request.text)

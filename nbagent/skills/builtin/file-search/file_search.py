@@ -1,4 +1,4 @@
-"""Finds the lines of files that contain a text. The text is not a regular expression, so no query is slow."""
+"""Finds the lines in files that contain a string. The string is not a regular expression, so no query is slow."""
 
 import os
 from collections import Counter
@@ -51,7 +51,7 @@ class Output(BaseModel):
 
 
 def run(request: Input) -> Output:
-    """Search the files below a folder for a text, and return the lines that contain it."""
+    """Search the files below a folder for a string, and return the lines that contain it."""
     root = allowed_path("root_dir", request.root_dir)
     if not root.is_dir():
         raise NotADirectoryError(f"root_dir: there is no folder {request.root_dir!r}.")
@@ -74,7 +74,7 @@ def run(request: Input) -> Output:
 
 
 def _files(root: Path) -> Iterator[Path]:
-    """The files below a folder, in alphabetical order, without hidden files and tools' folders."""
+    """The files below a folder, in alphabetical order, without hidden files or tools' folders."""
     for folder, folders, names in os.walk(root):
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _SKIPPED_FOLDERS)
         yield from (Path(folder, name) for name in sorted(names) if not name.startswith("."))

@@ -35,7 +35,7 @@ _MESSAGE_KEYS = ("message", "msg", "event")
 
 
 class Input(BaseModel):
-    """The log, as a file or a text, and how much to return."""
+    """The log, as a file or as text, and how much to return."""
 
     path: str = Field(default="", description="The log file, inside the current folder", max_length=4096)
     text: str = Field(default="", description="The log's text, instead of a file", max_length=2_000_000)
@@ -51,7 +51,7 @@ class Input(BaseModel):
 
 
 class Output(BaseModel):
-    """The summary of a log. Numbers are # in the top messages."""
+    """The summary of a log. Numbers are replaced by # in the top messages."""
 
     entries: int
     counts_by_level: dict[Level, int]
@@ -101,7 +101,7 @@ def _text_of(path: str) -> str:
 
 
 def _entries(lines: Iterable[str]) -> Iterator[_Entry]:
-    """The entries. A line without time and level, such as part of a traceback, belongs to the entry above."""
+    """The entries. A line without a time or level, such as part of a traceback, belongs to the entry above."""
     started = False
     for line in lines:
         entry = _entry(line[:_LINE]) if line.strip() else None

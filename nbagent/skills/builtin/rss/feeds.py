@@ -1,6 +1,6 @@
 """Reads the user's list of feeds, a text file, and fetches them: ten at a time, with limits on time and size.
 
-All addresses come from the list: no model chooses one, and no feed can redirect to another host in the user's network.
+All addresses come from the list: no model chooses one, and no feed can redirect to another host on the user's network.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def read_sources() -> list[Source]:
 
 
 async def fetch(sources: Iterable[Source]) -> list[Fetched]:
-    """The articles of all sources, in their order. A source that takes longer than `TOTAL_S` is given up."""
+    """The articles of all sources, in their order. A source that takes longer than `TOTAL_S` is abandoned."""
     free, end = asyncio.Semaphore(AT_ONCE), asyncio.get_running_loop().time() + TOTAL_S
     headers = {"User-Agent": "nbagent (feed reader)"}
     options: dict[str, Any] = {"headers": headers, "timeout": TIMEOUT_S, "follow_redirects": True}
@@ -173,7 +173,7 @@ async def _check_redirection(request: httpx2.Request) -> None:
     with suppress(OSError, UnicodeError):  # a name that only a proxy can resolve; if none can, the request fails
         found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
         if not all(ip_address(str(address[0]).partition("%")[0]).is_global for *_, address in found):
-            raise FeedError(f"it redirects to {host}, which is this machine or in its network")
+            raise FeedError(f"it redirects to {host}, which is this machine or on its network")
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------

@@ -195,8 +195,8 @@ def _fix(arguments: argparse.Namespace) -> int:
 
 
 def _verify(arguments: argparse.Namespace) -> int:
-    """Run a notebook from top to bottom in a fresh kernel, and compare its outputs with the saved ones. It changes no
-    file and calls no model. The exit status is 0 if no cell fails and no output differs.
+    """Run a notebook from top to bottom in a fresh kernel, and compare its outputs with the saved ones. It does not
+    change the notebook and calls no model. The exit status is 0 if no cell fails and no output differs.
     """
     from nbagent.notebook.analyst import terminal
 

@@ -47,7 +47,7 @@ def exact(column: str, answer: str = "answer") -> Callable[[Row], bool | None]:
 
     def is_exact(row: Row) -> bool | None:
         found, expected = row[answer], row[column]
-        if is_missing(expected):
+        if not isinstance(expected, list | tuple) and is_missing(expected):
             return None
         for kind, read in _READERS.items():
             if isinstance(found, kind) or isinstance(expected, kind):

@@ -24,7 +24,7 @@ from typing import Any, TypeVar, Unpack, overload
 from nbagent.checks import invalid
 from nbagent.errors import ConfigurationError
 from nbagent.functions.binding import ToolBinding, is_same
-from nbagent.functions.discovery import agent_callable, marked_tool, settings_of
+from nbagent.functions.discovery import marked_tool, settings_of
 from nbagent.functions.foreign import as_definition
 from nbagent.functions.provider_tools import PROVIDER_TOOLS, ProviderToolName, provider_tool
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry, ToolOptions
@@ -72,6 +72,8 @@ class LiveRegistry(FunctionRegistry):
 
 #: The tools of this process, as `tool` registers them.
 live = LiveRegistry()
+#: The attribute of a function that keeps its options from `tool` after another tool has taken its name.
+_OPTIONS = "__nbagent_tool__"
 
 
 @overload
@@ -120,10 +122,10 @@ def tool(
     }
 
     def register(function: F) -> F:
-        live.add(marked_tool(function, {"name": name, "description": description, **options}))
-        with suppress(AttributeError):  # bound methods have no attributes
-            # keeps the options if another tool takes the name
-            agent_callable(name=name, description=description, **options)(function)
+        settings = {"name": name, "description": description, **options}
+        live.add(marked_tool(function, settings))
+        with suppress(AttributeError, TypeError):  # bound methods and built-in types can't have it
+            setattr(function, _OPTIONS, settings)
         return function
 
     return register if fn is None else register(fn)
@@ -145,7 +147,7 @@ def as_tool(item: Any, name: str | None = None) -> FunctionDefinition:
         raise invalid("tools", item, expected, fix)
     if (definition := live.definition_of(item)) is not None:
         return replace(definition, func=item)
-    return marked_tool(item, settings_of(item), name)
+    return marked_tool(item, getattr(item, _OPTIONS, None) or settings_of(item), name)
 
 
 def as_registry(tools: Any) -> FunctionRegistry:

@@ -10,6 +10,7 @@ from typing import Any
 from IPython.display import display
 
 from nbagent.agent.agent import Agent
+from nbagent.core.background import note_main_loop
 from nbagent.core.current import set_current
 from nbagent.core.render import markdown as render
 from nbagent.errors import missing_extra
@@ -33,6 +34,8 @@ class NotebookServing(ABC):
 
     def __init__(self, shell: Any, *, clients_approve: bool = False) -> None:
         self._shell = shell
+        if getattr(shell, "kernel", None) is not None:  # this cell may have loaded the extension
+            note_main_loop()
         self._forms = None if clients_approve else ClientForms(shell)
         self._context = Context()  # not the cell's, which will have ended
         approver = None if self._forms is None else self._forms.ask

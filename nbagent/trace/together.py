@@ -61,11 +61,11 @@ def rows_below(recorder: Recorder, run_id: str | None, names: Iterable[str]) -> 
 
     They are in chronological order. All tables are empty if the run is unknown.
     """
+    waiting = [run["run_id"] for run in recorder.rows("runs")] if run_id is None else [run_id]
     tables = joined(family(recorder).items(), dict.fromkeys(("runs", *names)))
     started = defaultdict(list)
     for run in tables["runs"]:
         started[run["parent_run_id"]].append(run["run_id"])
-    waiting = [run["run_id"] for run in recorder.rows("runs")] if run_id is None else [run_id]
     found = set()
     while waiting:
         found.add(parent := waiting.pop())

@@ -2,11 +2,13 @@
 
 import functools
 import linecache
+from datetime import date
 
 import pytest
 
 from nbagent.core.messages import FunctionCall
 from nbagent.errors import ConfigurationError
+from nbagent.functions.discovery import agent_callable, settings_of
 from nbagent.functions.executor import ToolExecutor
 from nbagent.functions.live import as_registry, live, tool
 
@@ -165,6 +167,15 @@ def test_as_registry_keeps_the_options_of_a_tool(cell):
     other = cell("@tool(approve=True)\ndef other() -> int:\n    return 1")["other"]
     cell("def make():\n    @tool\n    def other() -> int:\n        return 2\nmake()")
     assert as_registry(other).get_function("other").approve is True, "even if another tool takes its name"
+
+
+def test_tool_leaves_the_mark_for_discovery_alone():
+    @agent_callable(approve=True)
+    def pay(dollars: int) -> None: ...
+
+    assert as_registry(tool(pay, name="pay_now")).names() == ["pay_now"]
+    assert settings_of(pay)["approve"] is True
+    assert as_registry(tool(date, name="a_date")).names() == ["a_date"], "a built-in type keeps no options"
 
 
 @pytest.mark.parametrize("wrong", [["mean"], "mean", [5]])

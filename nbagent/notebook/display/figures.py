@@ -7,16 +7,18 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from IPython.core.getipython import get_ipython
 from IPython.display import display
-from ipywidgets import Widget
 
 from nbagent.agent.agent import Agent
 from nbagent.core.content.images import image_part
 from nbagent.functions.registry import FunctionDefinition
 from nbagent.functions.schema.introspection import underlying
+
+if TYPE_CHECKING:  # loaded with the first widget
+    from ipywidgets import Widget
 
 _PLOTTING = {"plt", "pyplot", "plot", "hist"}
 

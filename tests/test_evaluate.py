@@ -68,7 +68,8 @@ LABELS = [
     (2**60 + 1, "1152921504606846977", True), (2**60 + 1, "1152921504606846976", False), ("5", 5.0, True),
     (True, "true", True), (False, "true", False), (True, 1, True), (True, "maybe", False), ("true", True, True),
     (DAY, "2026-01-02", True), (DAY, DAY.tz_localize("UTC"), True), (DAY.date(), DAY, True), (DAY.date(), "no", False),
-    (5, None, False), ([], ["x"], False), (None, "x", None), (float("nan"), "5", None), (pd.NaT, "x", None), ("Good", "good", False),
+    (5, None, False), ([], ["x"], False),
+    (None, "x", None), (float("nan"), "5", None), (pd.NaT, "x", None), ("Good", "good", False),
 ]  # fmt: skip
 
 

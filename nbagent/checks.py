@@ -1,6 +1,6 @@
 """Checks of users' arguments at the public boundary. Inside, types are trusted.
 
-Each message names the argument, what was expected and what was passed, and ends with the next step:
+Each message names the argument, what was expected and what was passed. With `fix`, it ends with the next step.
 
 >>> check_type("limits", {"max_cost": 1}, dict, fix="Pass Limits(max_cost=1).")
 >>> check_number("timeout", -1, above=0)

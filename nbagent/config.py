@@ -18,8 +18,8 @@ class AgentConfig:
 
     - `provider`: a name for `create_provider`. None means an OpenAI-compatible server at `base_url`, or without a
       `base_url` the model's own provider.
-    - `max_tool_iterations`: the model requests of one run. For the other limits, and the environment variables and
-      arguments that override them, see `Limits`.
+    - `max_tool_iterations`: the maximum number of model requests in one run. For the other limits, and the
+      environment variables and arguments that override them, see `Limits`.
     - `price`: dollars per million tokens, as for `create_provider`
 
     The key never appears in a repr.

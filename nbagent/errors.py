@@ -1,4 +1,4 @@
-"""Every error that nbagent raises, grouped by what you can do about it.
+"""The errors of nbagent's own kinds, grouped by what you can do about them.
 
 ::
 

@@ -74,7 +74,9 @@ def run_file(path: str) -> ModuleType:
     """Run a Python file as a module. Raises `ConfigurationError` if the file is missing or not a Python file."""
     file = Path(path).resolve()
     name = f"{_MODULE_NAME}_{file.stem}"
-    spec = spec_from_file_location(name, file) if file.is_file() else None
+    if not file.is_file():
+        raise ConfigurationError(f"There is no file {path!r}. Correct the path.")
+    spec = spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
         raise ConfigurationError(f"Expected a Python file, got {path!r}. Name a file that ends in .py.")
     sys.path.insert(0, str(file.parent))

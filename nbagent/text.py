@@ -26,7 +26,7 @@ _NAMED_KEY = re.compile(
 
 
 def shortened(text: str, limit: int) -> str:
-    """Return at most `limit` characters of a text. An ellipsis replaces the rest.
+    """Return at most `limit` (1 or more) characters of text. An ellipsis replaces the rest.
 
     >>> shortened("penguins", 5)
     'peng…'
@@ -37,7 +37,7 @@ def shortened(text: str, limit: int) -> str:
 def beginning(value: Any, limit: int) -> Any:
     """Return the value, or enough of a large text or built-in container for a `repr` of `limit` characters.
 
-    The `repr` of a container of a gigabyte would block the process.
+    The `repr` of a gigabyte-sized container would block the process.
 
     >>> beginning({"a": [0] * 1_000_000}, 6)
     {'a': [0, 0]}
@@ -74,7 +74,7 @@ def did_you_mean(word: str, known: Iterable[str], most: int = 1) -> str:
 
 
 def without_keys(text: str, mask: str = "***") -> str:
-    """Mask the keys, tokens and passwords in a text, and random-looking values of names such as `api_key`.
+    """Mask the keys, tokens and passwords in text, and random-looking values of names such as `api_key`.
 
     >>> without_keys("expected a number, got 'sk-proj-0123456789'")
     "expected a number, got '***'"

@@ -1,4 +1,7 @@
-"""Detects that another version of nbagent was installed while this one runs. Their modules don't fit together."""
+"""Detects that another version of nbagent was installed while this one was running.
+
+The modules of the two versions are incompatible.
+"""
 
 from __future__ import annotations
 

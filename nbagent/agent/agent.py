@@ -245,7 +245,7 @@ class Agent:
           content parts; or a list of messages, which replaces the history except for the system message
         - `max_iterations`: overrides the limit on model requests
         - `handler`: a `StreamingHandler` for the events
-        - `options`: see `chat_stream`. With `output`, such as a pydantic model, the result's `data` is such a value.
+        - `options`: see `chat_stream`. With `output`, such as a pydantic model, the result's `data` is of that type.
 
         Raises a `ProviderError` if the provider fails. Its `partial` is the unfinished result.
 
@@ -391,9 +391,9 @@ class Agent:
     ) -> Iterator[None]:
         """Label all runs that this block starts, in `trace.runs`.
 
-        This includes other agents' runs, and runs from this agent's panels during the block. Blocks nest: tags add up,
-        and other inner values override outer ones. `session` is a name from your application, such as the id of a
-        visit, while `session_id` in the trace identifies the process. Labels are never sent to the model.
+        This includes other agents' runs, and runs from this agent's panels during the block. Blocks nest: tags
+        accumulate, and other inner values override outer ones. `session` is a name from your application, such as the
+        id of a visit, while `session_id` in the trace identifies the process. Labels are never sent to the model.
 
         >>> with agent.tagged("exam", user="u1"):                           # doctest: +SKIP
         ...     await agent.chat("What is a monad?", tags=["hard"])
@@ -432,7 +432,7 @@ class Agent:
         """The plan of the conversation, with the columns step, status ("pending", "doing", "done", "dropped") and note.
 
         It is a copy. Assign it back to change the plan, even while the agent works: the model sees the change in its
-        next request. You can also assign a list of texts, or None to clear the plan. Needs `Agent(plan=True)`.
+        next request. You can also assign a list of strings, or None to clear the plan. Needs `Agent(plan=True)`.
 
         >>> plan = agent.plan                                               # doctest: +SKIP
         >>> plan.loc[3, ["status", "note"]] = "dropped", "not needed"       # doctest: +SKIP
@@ -463,7 +463,7 @@ class Agent:
         self.function_registry.register(name, description, function, parameters)
 
     def use(self, *toolsets: Toolset) -> Self:
-        """Offer the tools of skills, MCP servers and other toolsets, in addition to the agent's own. Forks have them.
+        """Offer the tools of skills, MCP servers and other toolsets, besides the agent's own. Forks also get them.
 
         >>> agent = Agent("local").use(SkillHost("skills"))                 # doctest: +SKIP
         """
@@ -483,7 +483,7 @@ class Agent:
     ) -> FunctionDefinition:
         """Return this agent as a tool for other agents. Their models send it a prompt and read its answer.
 
-        - `limits`: override the agent's for each call. The call's spending also counts for the caller.
+        - `limits`: override the agent's for each call. The call's spending also counts towards the caller's.
         - `keep_conversation`: all calls, and all clients of a server, continue this agent's conversation, one after
           the other. Otherwise each call is a new conversation, and several may run at once.
         - `options`: see `tool`. There is no timeout unless they set one.
@@ -543,7 +543,7 @@ class Agent:
         raise ConfigurationError("An Agent can't be copied or pickled. Use agent.fork(), or agent.save(path).")
 
     def _like_this(self, trace: Trace) -> Agent:
-        """Return a new agent of the same class."""
+        """Return a new agent with the same provider and tools. Subclasses return one of their own."""
         return Agent(self.provider_or_spec, self.function_registry, trace=trace)
 
     def side_agent(self, system_prompt: str, tools: bool = False) -> Agent:
@@ -753,9 +753,9 @@ class Agent:
         return result.content
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the conversation, without keys and tools, to a JSON file for `Agent.load`.
+        """Write the conversation, without keys or tools, to a JSON file for `Agent.load`.
 
-        Raises `ConfigurationError` if the file can't be written. Its old content then stays.
+        Raises `ConfigurationError` if the file can't be written. In that case, the old content is kept.
         """
         provider = self.provider
         saved.save(path, self.context.messages, f"{provider.provider_name}:{provider.model_name}")
@@ -786,7 +786,7 @@ class Agent:
             await self._provider.aclose()
 
     def close(self) -> None:
-        """Close the connections that blocking calls opened (`chat_sync`, a plain `for`)."""
+        """Close the toolsets, and the connections that blocking calls (`chat_sync`, a plain `for`) opened."""
         run_sync(self.aclose())
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:

@@ -91,7 +91,7 @@ def plan_frame(steps: Iterable[Step]) -> DataFrame:
 
 
 def checked_steps(rows: Iterable[Mapping[str, Any]]) -> list[Step]:
-    """Return the steps of a plan. If none is "doing", the first pending one becomes so.
+    """Return the steps of a plan. If none is "doing", the first pending one becomes "doing".
 
     Raises ValueError for an invalid plan.
     """
@@ -100,7 +100,7 @@ def checked_steps(rows: Iterable[Mapping[str, Any]]) -> list[Step]:
         raise ValueError(f"expected at most {MAX_STEPS} steps, got {len(steps)}")
     texts = [step.step for step in steps]
     if repeated := next((text for text in texts if texts.count(text) > 1), None):
-        raise ValueError(f"there are two steps {repeated!r}")
+        raise ValueError(f"two steps have the same text: {repeated!r}")
     doing = [step.step for step in steps if step.status == "doing"]
     if len(doing) > 1:
         raise ValueError(f"expected one step that is 'doing', got {len(doing)}: {', '.join(doing)}")
@@ -117,7 +117,7 @@ def _checked_step(row: Mapping[str, Any]) -> Step:
     if not isinstance(status, str):  # a missing value
         status = "pending"
     if status not in STATUSES:
-        raise ValueError(f"expected a status of {', '.join(STATUSES)}, got {status!r}")
+        raise ValueError(f"expected one of the statuses {', '.join(STATUSES)}, got {status!r}")
     return Step(step, status, note)
 
 
@@ -157,7 +157,7 @@ class _Newer:
 
 
 class Plans(Toolset):
-    """The plans of an agent's conversations and its forks', with the tool for them. `Agent(plan=True)` creates it.
+    """The plans of an agent's and its forks' conversations, with the tool that updates them, for `Agent(plan=True)`.
 
     With `ask_first`, a plan with new steps waits for approval. With `plan_first`, other tools wait for a plan.
     """
@@ -192,12 +192,12 @@ class Plans(Toolset):
             rows = plan.to_dict("records") if hasattr(plan, "to_dict") else plan or ()
             steps = checked_steps({"step": row} if isinstance(row, str) else row for row in rows)
         except (ValueError, TypeError, AttributeError) as error:
-            fix = "Assign a list of texts, or a DataFrame with the columns of agent.plan: step, status and note."
+            fix = "Assign a list of strings, or a DataFrame with the columns of agent.plan: step, status and note."
             raise ConfigurationError(f"plan: {error}. {fix}") from None
         self._set(history, steps, None)
 
     def copy(self, history: ContextManager, other: ContextManager) -> None:
-        """Copy the user's changes of the plan to a copy of the conversation."""
+        """Copy the user's changes to the plan to a copy of the conversation."""
         newer = self._newer.get(history)
         if newer is not None and newer.run_id is None and newer.steps is self.plan_of(history):
             self._set(other, newer.steps, None)

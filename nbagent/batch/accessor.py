@@ -1,7 +1,7 @@
 """`df.agent.map(…)`: `Agent.map` as a method of a Series or DataFrame.
 
-Importing this module adds it to pandas. `%load_ext nbagent` and the first `Agent` also do if pandas is loaded by then.
-If a DataFrame has a column `agent`, `df.agent` is that column.
+Importing this module adds it to pandas. `%load_ext nbagent` and the first `Agent` also do so if pandas is loaded by
+then. If a DataFrame has a column `agent`, `df.agent` is that column.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class Checkpoint:
     """Keeps answers in a file, which is created if missing and which only its owner can read.
 
     Each answer is saved with `model`. Put the file on a local disk: SQLite's locks don't work on most network drives.
-    Raises `ConfigurationError` if the file is not a checkpoint, or a newer version wrote it. The constructor and all
+    Raises `ConfigurationError` if the file is not a checkpoint, or has another format version. The constructor and all
     methods raise `StoreError` if the file can't be read or written.
 
     >>> with Checkpoint("greetings.sqlite", "openai:gpt-5.6-luna") as kept:         # doctest: +SKIP

@@ -28,13 +28,16 @@ _KINDS = {str: TEXT, bool: FLAG, int: COUNT, float: REAL, datetime: TIME}
 
 
 def row_of(output: Any, value: Any) -> dict[str, Any]:
-    """Return a value of the type, by column."""
+    """Return the columns of a value of the type, by name."""
     plain = _plain(value)
     return {ANSWER: plain} if _model(output) is None else _flat(plain, dict(_fields(output)))
 
 
 def read_row(output: Any, text: str) -> dict[str, Any]:
-    """Return the same from the model's text. Raises the validators' errors if the type no longer accepts it."""
+    """Return the columns of the value in the model's text.
+
+    Raises the validators' errors if the type no longer accepts it.
+    """
     return row_of(output, output_of(output).read(text))
 
 

@@ -1,4 +1,4 @@
-"""The question whether a tool may run, as HTML: for cells, the panel and the server's page."""
+"""The question of whether a tool may run, as HTML: for cells, the panel and the server's page."""
 
 from __future__ import annotations
 

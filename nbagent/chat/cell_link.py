@@ -21,7 +21,7 @@ def asked_in(run: Mapping[str, Any]) -> str:
 
 
 def cell_link(run: Mapping[str, Any]) -> str:
-    """The same as HTML. Without the script, it is plain text.
+    """The result of `asked_in` as HTML. Without the script, it is plain text.
 
     >>> cell_link({"source": "magic", "execution_count": 5, "cell_id": "b1"})
     '<small data-nbagent-asked-in="b1">cell [5]</small>'

@@ -32,7 +32,7 @@ def checklist_lines(steps: Sequence[Step]) -> Iterator[str]:
 
 
 def plan_of_call(name: str | None, arguments: Mapping[str, Any] | None) -> list[Step]:
-    """The plan that a call would write. The list is empty for other calls, and if a step has more than is shown."""
+    """The plan that a call would write. The list is empty for other calls, and if a step has more than is displayed."""
     if name != UPDATE_PLAN or arguments is None or arguments.keys() != {"steps"}:
         return []
     try:

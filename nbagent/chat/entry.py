@@ -107,7 +107,7 @@ class PanelEntry:
         self._below.clear()
 
     def show_status(self, status: str) -> None:
-        """Show what the prompt waits for."""
+        """Show what the prompt is waiting for."""
         if status != self.transcript.status:
             self.transcript.status, self._state = status, None
 

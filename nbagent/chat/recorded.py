@@ -25,7 +25,7 @@ def rows_in(trace: Trace) -> Rows:
 
 
 def rows_to_keep(trace: Trace) -> Rows:
-    """The same as JSON data, to be kept with the messages: without unknown values, and without what messages have."""
+    """The rows as JSON data, to be kept with the messages: without unknown values or what the messages contain."""
     rows = rows_in(trace)
     own = {row["run_id"] for row in rows["runs"] if not row.get("parent_run_id")}
 

@@ -198,7 +198,7 @@ class Transcript:
 
     @contextmanager
     def call_waits(self, key: str | None, state: str) -> Iterator[None]:
-        """Show in a call's block that it waits. `key` is its `tool_call_id` or provider id."""
+        """Show in a call's block that it is waiting. `key` is its `tool_call_id` or provider id."""
         self._waiting.append((key, state))
         try:
             yield
@@ -398,12 +398,12 @@ class Transcript:
         return render.output_html("".join(self.parts()), formulas=any(map(_may_have_formulas, texts)))
 
     def parts(self) -> list[str]:
-        """The same in pieces, without the style. During the run, only the last ones change."""
+        """The transcript as HTML in pieces, without the style. During the run, only the last ones change."""
         pieces = [piece for group in self._groups() for piece in self._pieces(group)]
         return [*pieces, closing] if (closing := self._closing_html()) else pieces
 
     def bundles(self) -> list[MimeBundle]:
-        """The same as mimebundles: one for each segment, and for each part of a long text. The first has the style.
+        """The transcript as mimebundles: one for each segment, or each part of a long one. The first has the style.
 
         The status or footer follows the text in the last bundle, or has its own bundle. The final bundles don't depend
         on how the text arrived.
@@ -544,7 +544,7 @@ class Transcript:
         return next((state for key, state in self._waiting if segment.is_named(key)), words)
 
     def _state_html(self, segment: Segment) -> str:
-        """The same as HTML, with a bar and the time."""
+        """The state of a call as HTML, with a bar and the time."""
         if segment.result or self.over:
             return render.escape(self._state(segment))
         # screen readers read the text next to the bar

@@ -73,7 +73,7 @@ class RateAdmission:
 
     @contextmanager
     def limited(self, rpm: float | None, tpm: float | None) -> Iterator[None]:
-        """The block of a map, in which its `rpm` and `tpm` apply. The strictest limits of all open blocks count."""
+        """A block in which a map's `rpm` and `tpm` apply. The strictest limits of all open blocks apply."""
         limits = rpm, tpm
         with self._lock:
             self._refused_since = None  # a new map tries again

@@ -47,7 +47,7 @@ def json_in(text: str) -> Any:
 
 
 def _scan(text: str) -> list[tuple[int, int, Any]]:
-    """`(start, end, value)` for each JSON object or array in a text. Raises ValueError if one is broken."""
+    """`(start, end, value)` for each JSON object or array in text. Raises ValueError if one is broken."""
     found: list[tuple[int, int, Any]] = []
     longest, position = 0, 0
     while opening := _OPENING.search(text, position):

@@ -28,9 +28,9 @@ def aclose_if_possible(stream: AsyncIterator[T]) -> AbstractAsyncContextManager[
 
 
 class YieldPoint:
-    """After each item, `await yield_point.pass_on()` lets timeouts and other tasks run if they have waited for long.
+    """After each item, `await yield_point.pass_on()` lets timeouts and other tasks run if they have waited long.
 
-    Users' iterators may never wait themselves.
+    Users' iterators might never wait on their own.
     """
 
     __slots__ = ("_due",)

@@ -46,7 +46,7 @@ def write_text(path: Path, text: str) -> None:
 
 @contextmanager
 def atomic_write_folder(target: Path) -> Iterator[Path]:
-    """Like `atomic_write`, for a folder. An old one is first moved away, since no single step replaces a folder."""
+    """Like `atomic_write`, for a folder. An existing one is moved aside first: one step can't replace it."""
     target = Path(os.path.realpath(target))
     if target.exists() and not target.is_dir():
         raise OSError(errno.ENOTDIR, "it is not a folder; name another path", str(target))

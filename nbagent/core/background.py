@@ -210,7 +210,7 @@ async def call_on_main(func: Callable[[], T]) -> T:
                 raise asyncio.CancelledError from None
     call, main_waits = _MainCall(func), current.get().main_waits
     if not (main_waits or _main_loop):
-        raise RuntimeError("the main thread does not wait for this run: ask from a cell, or call chat_sync() there")
+        raise RuntimeError("the main thread is not waiting for this run: ask from a cell, or call chat_sync() there")
     if main_waits:
         _main_calls.put(call)
     for loop in _main_loop:

@@ -238,7 +238,7 @@ class Retry(Event):
 class Context(Event):
     """The history was trimmed, summarised or repaired, or can't be sent completely; `content` says which.
 
-    `messages` were removed. `metadata`: trimmed, their `message_id`s in the trace; begins, when a summary starts.
+    `messages` were removed. `metadata`: `trimmed`, their `message_id`s in the trace; `begins`, when a summary starts.
     """
 
     type: ClassVar[Literal["context"]] = "context"
@@ -286,7 +286,7 @@ class TurnDone(Event):
 
 @dataclass(slots=True)
 class Done(Event):
-    """The run is over. `content` is the final answer. If the run timed out, `messages` completed the history."""
+    """The run is over. `content` is the final answer. If the run timed out, `messages` complete the history."""
 
     type: ClassVar[Literal["done"]] = "done"
     result: AgentResult = field(default_factory=AgentResult)

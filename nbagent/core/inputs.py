@@ -25,7 +25,7 @@ class _PILImage(Protocol):
     def save(self, file: Any, image_format: str | None = None, /) -> None: ...
 
 
-#: A text, an image, a content part or a whole message.
+#: A string, an image, a content part or a whole message.
 MessageItem = (
     str
     | bytes
@@ -44,7 +44,7 @@ MessageInput = MessageItem | Sequence[MessageItem] | Iterator[MessageItem]
 
 
 def as_messages(message: Any) -> list[LLMMessage]:
-    """Convert the input of `Agent.chat`: a text, an image, a content part, a message, or a list of these.
+    """Convert the input of `Agent.chat`: a string, an image, a content part, a message, or a list of these.
 
     Raises `ConfigurationError` for anything else.
 

@@ -20,7 +20,7 @@ class Labels:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def within(self, outer: Labels) -> Labels:
-        """Both combined: the tags in order, and the inner one of any two other values.
+        """Both combined: the tags in order and, of any two other values, the inner one.
 
         >>> Labels(("b",), user="u2").within(Labels(("a",), user="u1", session="s"))
         Labels(tags=('a', 'b'), user='u2', session='s', metadata={})
@@ -43,11 +43,11 @@ def checked_labels(
 ) -> Labels:
     """A user's labels. Raises ConfigurationError if they are invalid."""
     if isinstance(tags, (str, bytes, Mapping)) or not (tags is None or isinstance(tags, Iterable)):
-        raise invalid("tags", tags, "a list of texts", 'Write tags=["exam"].')
+        raise invalid("tags", tags, "a list of strings", 'Write tags=["exam"].')
     names = tuple(tags or ())
     for name in names:
         if not isinstance(name, str) or not name.strip():
-            raise invalid("tags", name, "texts", 'Write tags=["exam"].')
+            raise invalid("tags", name, "strings", 'Write tags=["exam"].')
     check_type("user", user, str, optional=True, fix='Pass the id of a user, such as user="u1".')
     check_type("session", session, str, optional=True, fix='Pass the id of a session, such as session="s1".')
     check_type("metadata", metadata, Mapping, optional=True, fix='Write metadata={"variant": "b"}.')

@@ -29,7 +29,7 @@ Count = float
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of one run. None sets no limit.
+    """Limits of one run. None leaves a limit at its default, which is no limit unless stated here.
 
     - `max_iterations`: requests to the model, 10 by default, without other agents' requests
     - `max_requests`: requests to all models, 1000 by default
@@ -38,7 +38,7 @@ class Limits:
     - `max_total_tokens`, `max_input_tokens`, `max_output_tokens`. Missing counts are estimated.
     - `max_cost`: US dollars; needs a model with a known price
     - `max_seconds`: the run ends even while it waits for the model or a tool, and keeps the text so far
-    - `tool_seconds`: for one call of a tool that has no timeout of its own, 15 by default
+    - `tool_seconds`: for one call to a tool that has no timeout of its own, 15 by default
 
     All but `max_iterations` include agents that the run's tools call. Each limit has an environment variable, such as
     `NBAGENT_MAX_COST` for `max_cost`. It overrides `AgentConfig`, and arguments override it. Pass `math.inf` to lift a
@@ -118,7 +118,7 @@ _waiting: list[ThreadsafeEvent] = []
 
 @dataclass(slots=True)
 class Account:
-    """Spending and its limits. A run's spending also counts for the accounts above it, up to the whole tree's.
+    """Spending and its limits. A run's spending also counts towards the accounts above it, up to the whole tree's.
 
     `parent` is the account of the run whose tool started this one, or of this row's map. `budgets` are accounts shared
     with other runs (see `Budget`).

@@ -267,7 +267,7 @@ class Usage:
         return Usage(*map(operator.add, _counts(self), _counts(other)))
 
     def maximum(self, other: Usage) -> Usage:
-        """The larger of each count."""
+        """For each count, the larger of the two."""
         return Usage(*map(max, _counts(self), _counts(other)))
 
     def to_dict(self) -> dict[str, int]:

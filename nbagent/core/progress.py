@@ -25,7 +25,7 @@ def progress_bar(
     """A tqdm bar for this many units, some of which may be done. Bytes (`unit="B"`) are shown as kB and MB.
 
     In a notebook, `watchers` receive each state: see `NotebookBar`. There is no bar in logs and pipes, which can't
-    overwrite a line, and in notebooks that nobody watches.
+    overwrite a line, or in notebooks that nobody is watching.
     """
     from tqdm import tqdm
 

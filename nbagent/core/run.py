@@ -261,7 +261,7 @@ class Run:
         return self.own_context(enclosing=current.get().enclosing | {self.entry}, **changes)
 
     def own_context(self, call: RunContext | None = None, **changes: Any) -> Context:
-        """A copy of the current context for code of this run: for a tool `call`, or for none yet.
+        """A copy of the current context for code of this run: for a tool `call`, or for none.
 
         Its printed output still belongs to the call that started the run.
         """

@@ -51,7 +51,7 @@ class RunContext:
     output: ToolOutput | None = field(default=None, repr=False, compare=False)
 
     def report(self, progress: float | str) -> None:
-        """Show the call's progress to the user, not the model: a number from 0 to 1, or a text such as "page 3 of 8".
+        """Show the call's progress to the user, not the model: a number from 0 to 1, or text such as "page 3 of 8".
 
         Cells and panels show it with the call; a number is a bar. Streams and `trace.events` have a `tool_progress` for
         it, at most ten a second. Callable from any thread. After the call and outside runs, it does nothing.
@@ -59,9 +59,9 @@ class RunContext:
         >>> RunContext().report(0.4)
         """
         if not isinstance(progress, str):
-            fix = "Pass the fraction that is done, such as 0.4, or a text."
+            fix = "Pass the fraction that is done, such as 0.4, or a string."
             check_number("report()", progress, minimum=0, fix=fix)
             if progress > 1:
-                raise invalid("report()", progress, "a number from 0 to 1, or a text", fix)
+                raise invalid("report()", progress, "a number from 0 to 1, or a string", fix)
         if self.output is not None:
             self.output.report(progress)

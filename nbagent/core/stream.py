@@ -93,7 +93,7 @@ class AgentStream:
 
     async def _iterate(self) -> AsyncGenerator[AnyEvent]:
         if self._events is not None:
-            raise RuntimeError("this stream was already iterated: call chat_stream() again")
+            raise RuntimeError("this stream has already been iterated: call chat_stream() again")
         # the loop types its events by their base class; all belong to the closed union
         running: AsyncGenerator[Any] = self._run() if self._prepare is None else self._prepared_run(self._prepare)
         self._events = running
@@ -210,7 +210,7 @@ class AgentStream:
         return self.result()
 
     def preview(self) -> Preview:
-        """The first request of this run if it started now. Nothing is sent, and nothing changes.
+        """The first request that this run would send if it started now. Nothing is sent, and nothing changes.
 
         Raises `ConfigurationError` if a tool's name, a limit or an option is wrong.
 

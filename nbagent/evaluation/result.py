@@ -77,7 +77,7 @@ class Evaluation:
         return means.dropna().astype(float)
 
     def interval(self, agent: str, name: str) -> tuple[float, float]:
-        """Return the 95 % interval of an agent's mean score, seconds, tokens or cost, or NaN without values."""
+        """Return the 95 % interval of an agent's mean score, seconds, tokens or cost; NaN for too few values."""
         means = self._by_row(agent, name)
         if means.empty:
             return float("nan"), float("nan")

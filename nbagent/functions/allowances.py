@@ -44,7 +44,7 @@ class Allowances:
         return f"{len(allowed)} {'call' if len(allowed) == 1 else 'calls'} allowed" if allowed else ""
 
     def revoke(self, func: Any) -> None:
-        """Require approval for every call of the function again."""
+        """Require approval again for every call to the function."""
         self._allowed = [allowed for allowed in self._allowed if not is_same(allowed[0], func)]
 
     def _arguments(self, func: Any) -> list[str | None]:

@@ -91,7 +91,7 @@ def register_class_methods(
 ) -> list[str]:
     """Register a class's methods, bound to `instance`. Without an instance, only static and class methods."""
     if not isinstance(cls, type):
-        raise invalid("cls", cls, "a class", "For the methods of an object use register_instance_methods.")
+        raise invalid("cls", cls, "a class", "For the methods of an object, use register_instance_methods.")
     found = _methods(cls, cls if instance is None else instance)
     if instance is None:
         found = (method for method in found if isinstance(method[2], (staticmethod, classmethod)))

@@ -300,8 +300,8 @@ def _cut(text: str, limit: int) -> str:
 def format_error(error: BaseException, *, with_lines: bool = False) -> str:
     """`Error: ValueError: …`, and with `with_lines` the lines of the user's code that led to it.
 
-    Without them, the model learns nothing about the user's files and source. Lines of `MODELS_CODE` are its own and
-    always included.
+    Without them, the model learns nothing about the user's files and source. Lines of `MODELS_CODE` are the model's
+    own and always included.
     """
     leaves = _leaves(error)
     lines = [f"Error: {'; '.join(map(error_summary, leaves))}"]

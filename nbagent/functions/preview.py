@@ -12,7 +12,7 @@ from nbagent.core.render.diff import Line, diff_lines, without_far_lines
 
 
 class TextChange(NamedTuple):
-    """A text before and after a call, or None where there is none. If both are equal, it is used but not changed."""
+    """Text before and after a call, or None where there is none. If both are equal, the call uses it unchanged."""
 
     title: str
     before: str | None

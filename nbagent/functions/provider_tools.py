@@ -33,7 +33,7 @@ def web_search(
 
     - `max_uses`: searches in one request
     - `allowed_domains` or `blocked_domains`: such as `["python.org"]`
-    - `user_location`: some of city, region, country (two letters) and timezone
+    - `user_location`: any of city, region, country (two letters) and timezone
 
     >>> web_search(max_uses=3).provider_options
     {'max_uses': 3}

@@ -146,7 +146,7 @@ def _check_signature(func: Any, name: str, given: Mapping[str, Any] | None) -> N
         taken = {p.name for p in parameters if p.kind is not p.VAR_POSITIONAL}
         if not any(p.kind is p.VAR_KEYWORD for p in parameters) and (unknown := given.keys() - taken):
             fix = "Name parameters as the function does; make *args a list."
-            raise invalid(f"tool {name!r}: parameters", sorted(unknown), f"some of {sorted(taken)}", fix)
+            raise invalid(f"tool {name!r}: parameters", sorted(unknown), f"any of {sorted(taken)}", fix)
         return
     if all(p.annotation in _PLAIN and p.kind is not p.VAR_POSITIONAL for p in parameters):
         return  # without loading pydantic
@@ -155,8 +155,8 @@ def _check_signature(func: Any, name: str, given: Mapping[str, Any] | None) -> N
     if problems := schema_of(func).problems:
         raise ConfigurationError(
             f"tool {name!r}: {'; '.join(problems)}. Change the annotation. Or give the parameter a default, "
-            "and it is not offered. Or annotate it with Annotated[..., SkipJsonSchema()], and the model may send any "
-            "JSON. Or annotate it with RunContext, which nbagent fills in."
+            "and it will not be offered. Or annotate it with Annotated[..., SkipJsonSchema()], and the model may send "
+            "any JSON. Or annotate it with RunContext, which nbagent fills in."
         )
 
 
@@ -300,7 +300,7 @@ class FunctionRegistry:
 
 
 class JoinedRegistry(FunctionRegistry):
-    """The tools of several registries, in order. With `chosen`, only these tools, in its order.
+    """The tools of several registries, in order. With `chosen`, only the tools named in it, in that order.
 
     Registering a tool here adds it to the first registry. If two tools have the same name, the first is offered.
     """

@@ -83,7 +83,8 @@ class Toolsets:
             if toolset in known:
                 continue
             if toolset.name and toolset.name in (other.name for other in known):
-                raise ConfigurationError(f"use(): there is a toolset {toolset.name!r} already. Pass another name=….")
+                text = f"use(): there is already a toolset named {toolset.name!r}. Pass another name=…."
+                raise ConfigurationError(text)
             new.append(toolset)
         self._toolsets += new
         for toolset in new:

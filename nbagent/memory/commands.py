@@ -68,7 +68,7 @@ class Commands:
             fix = (
                 "Include the lines around it." if count else "View the note, and pass the text exactly as it is there."
             )
-            raise ConfigurationError(f"old_str: expected a text that {note.path} has once, not {count} times. {fix}")
+            raise ConfigurationError(f"old_str: expected text that {note.path} contains once, not {count} times. {fix}")
         return self._put(note.path, note.text.replace(old_str, new_str))
 
     def insert(self, path: str, insert_line: int, insert_text: str) -> str:

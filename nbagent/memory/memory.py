@@ -82,9 +82,9 @@ class Memory(Toolset):
             `search_memory` then finds notes by meaning as well as by words. The notes are sent to that model, and the
             vectors stay in memory.
 
-    Some changes are refused, with the reason: text that looks like a key or a password, more than 5 MB of notes, paths
-    outside `/memories`, and changes to a note whose current version the conversation has not seen, so no other kernel's
-    change is lost.
+    Some changes are refused, with the reason: text that looks like a key or a password, more than 5 MB of notes in a
+    scope, paths outside `/memories`, and changes to a note whose current version the conversation has not seen, so no
+    other kernel's change is lost.
 
     >>> memory = Memory("memory.sqlite")                                    # doctest: +SKIP
     >>> agent = Agent("claude:claude-sonnet-5").use(memory)                 # doctest: +SKIP

@@ -50,7 +50,7 @@ FORMAT = SQLiteFormat("agents' notes", "nbme", version=2, tables=_TABLES)
 
 
 def checked_note_path(path: str) -> str:
-    """Return the path of a note or folder without a final `/`. Raises `ConfigurationError` if it is not below `ROOT`.
+    """Return the path of a note or folder without a final `/`. Raises `ConfigurationError` unless it is in `ROOT`.
 
     >>> checked_note_path("/memories/team/")
     '/memories/team'
@@ -196,7 +196,7 @@ def _checked_text(path: str, text: str) -> str:
     if without_keys(note := f"{path}\n{text}", "") != note:
         raise ConfigurationError(
             f"{path} can't be written: the text seems to contain a key, a token or a password, and notes are not "
-            "encrypted. Write where it is kept instead, such as the name of the environment variable."
+            "encrypted. Instead, write where it is kept, such as the name of the environment variable."
         )
     return text
 

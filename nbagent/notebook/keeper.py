@@ -1,7 +1,7 @@
 """Keeps the notebook agent's conversation and trace in two files next to the notebook: `%agent keep`.
 
 For `analysis.ipynb`, they are `analysis.agent.json`, as written by `agent.save`, with all branches, and
-`analysis.agent.sqlite`, as written by `trace.stream_to`. Both are without secrets. A thread writes them after each
+`analysis.agent.sqlite`, as written by `trace.stream_to`. Neither contains secrets. A thread writes them after each
 turn, so no answer waits for the disk. The end of a cell waits for the thread. A third file is locked while this kernel
 keeps the conversation.
 """

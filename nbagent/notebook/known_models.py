@@ -110,7 +110,7 @@ def model_facts(provider: str, model: str) -> ModelFacts:
 def local_models() -> dict[str, LocalModel]:
     """The models on this machine by `provider:model`: nbagent's own, and those of running servers.
 
-    Blocks. If two servers have a model of the same name, the first one counts.
+    Blocks. If two servers have a model of the same name, the first one is used.
     """
     embedded = f"local:{SMOLLM2.name}"
     found = {embedded: LocalModel("local", f"{_bytes(SMOLLM2.gguf_bytes)} of weights", embedded)}
@@ -187,7 +187,7 @@ def find_models(text: str, models: Iterable[str]) -> list[str]:
     """The models with all these words in their names, in any order; an exact name comes first.
 
     If two or more words name a family, models without other words come next, then models of a named provider, then
-    models whose names start with a word. Models that can't chat come last. An unknown text that looks like a model's
+    models whose names start with a word. Models that can't chat come last. Unknown text that looks like a model's
     name comes first.
 
     >>> find_models("gpt mini", ["openai:gpt-5.1-codex-mini", "openai:gpt-audio-mini", "openai:gpt-5-mini"])

@@ -58,7 +58,7 @@ class NotebookServing(ABC):
 
     @property
     def is_running(self) -> bool:
-        """Whether it still serves."""
+        """Whether it is still serving."""
         return not self._server.over.done()
 
     @abstractmethod

@@ -79,7 +79,7 @@ async def test_omitted_steps_are_dropped_and_the_first_open_step_becomes_doing()
 async def test_an_invalid_plan_is_an_error_for_the_model_and_for_the_user():
     for steps, problem in [
         ([("a", "doing"), ("b", "doing")], "expected one step that is 'doing', got 2: a, b"),
-        ([("a",), ("a",)], "two steps 'a'"),
+        ([("a",), ("a",)], "two steps have the same text: 'a'"),
         ([(" ",)], "has no text"),
         ([(str(n),) for n in range(MAX_STEPS + 1)], "at most 50 steps, got 51"),
     ]:

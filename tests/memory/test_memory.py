@@ -199,7 +199,7 @@ def test_scopes_are_separate(file, tmp_path, monkeypatch):
 
 
 def test_invalid_settings_and_files(file):
-    with pytest.raises(ConfigurationError, match="there is a toolset 'memory' already"):
+    with pytest.raises(ConfigurationError, match="there is already a toolset named 'memory'"):
         Agent("local").use(Memory(file), Memory(file, "project"))
     assert not file.exists(), "nothing is written before the first note"
     with pytest.raises(ConfigurationError, match="scope: expected 'user' or 'project'"):

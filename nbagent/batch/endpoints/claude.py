@@ -31,7 +31,7 @@ class ClaudeEndpoint(Endpoint):
         return str(batch["id"])
 
     async def find(self, tag: str, submitted_at: float, count: int, known: Set[str]) -> str | None:
-        """See `Endpoint`. Claude stores no tag, so this is the first unknown batch since then with the same count.
+        """See `Endpoint`. Claude stores no tag, so this is the first unknown batch since `submitted_at` of that count.
 
         If it is the wrong one, its results name other rows, and ours are sent live.
         """

@@ -86,5 +86,5 @@ class Endpoint(ABC):
 
 
 def joined(pieces: Iterable[bytes], before: bytes, after: bytes) -> bytes:
-    """Join encoded JSON values to a list, between the beginning and the end of a body."""
+    """Join encoded JSON values into a list, between the beginning and the end of a body."""
     return before + b",".join(pieces) + after

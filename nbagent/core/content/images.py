@@ -36,7 +36,7 @@ _FORMATS = "PNG, JPEG, GIF or WebP"
 _FILES = f"{_FORMATS}, a PDF, or text in UTF-8"
 _KNOWN = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _ACCEPTED = (
-    "Pass a text, a matplotlib figure or Axes, a PIL image, a pathlib.Path, the bytes of a PNG, JPEG, GIF, WebP or "
+    "Pass text, a matplotlib figure or Axes, a PIL image, a pathlib.Path, the bytes of a PNG, JPEG, GIF, WebP or "
     'PDF file, a part such as {"type": "image", "url": "https://…"}, or a list of these'
 )
 _PIL_MODES = ("1", "L", "LA", "P", "RGB", "RGBA")
@@ -122,7 +122,7 @@ def is_image_object(value: Any) -> bool:
 
 
 def is_image(value: Any) -> bool:
-    """Whether a value is meant as an image or a document: an image object, a path, bytes or a file, but no string."""
+    """Whether a value is meant as an image or document: an image object, a path, bytes or a file, but not a string."""
     return is_image_object(value) or isinstance(value, (os.PathLike, bytes, bytearray, memoryview, io.IOBase))
 
 
@@ -239,7 +239,7 @@ def _from_path(path: str | os.PathLike[str]) -> Part:
 
 
 def _from_file(data: Any, name: Any) -> Part:
-    """An image, a PDF, or a text in UTF-8."""
+    """An image, a PDF, or text in UTF-8."""
     if isinstance(data, bytes) and image_media_type(data) is None:
         part = file_part(data, Path(str(name)).name)
         if part is not None:

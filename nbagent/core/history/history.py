@@ -45,7 +45,7 @@ class ContextManager:
     turns are dropped (`strategy="trim"`), or the model first summarises them in a separate request (`"summarise"`).
     Pinned messages and their turns stay. With `"server"`, the provider itself summarises earlier messages once a
     request exceeds `max_tokens` (150,000 by default). The history stays whole, and later answers carry the provider's
-    summary. If the provider does not support that for this model or so few tokens, `"summarise"` applies.
+    summary. If the provider does not support that for this model or so low a limit, `"summarise"` applies.
 
     >>> context = ContextManager(max_messages=20)
     >>> context.set_system_message("You are brief.")
@@ -307,8 +307,8 @@ class ContextManager:
     def edit(self, message: int | LLMMessage, content: Any) -> None:
         """Replace the content of a message, or of the one at this index in `messages`. Tool calls and results stay.
 
-        `content` is a text, an image, or a list of texts, images and content parts, as for `chat`. Provider data such
-        as thinking is removed, because it belongs to the old content. Replacing blank with blank changes nothing.
+        `content` is a string, an image, or a list of strings, images and content parts, as for `chat`. Provider data
+        such as thinking is removed, because it belongs to the old content. Replacing blank with blank changes nothing.
         """
         index = self._index(message)
         new = content if isinstance(content, str) else content_parts(input_items(content) or [content])

@@ -33,7 +33,7 @@ class Preview:
 
 
 def preview(run: Run, message: Any) -> Preview:
-    """The first request for this message, of a run whose history is a copy."""
+    """The first request for this message, in a run whose history is a copy."""
     history, provider = run.history, run.provider
     with history.asking(message, run.replaces, run.branch_at):
         notes = []

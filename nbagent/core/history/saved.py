@@ -1,4 +1,4 @@
-"""A conversation as a JSON file: the messages with their provider data, without keys and tools.
+"""A conversation as a JSON file: the messages with their provider data, without keys or tools.
 
 ```json
 {"format": "nbagent conversation", "version": 1, "model": "claude:claude-sonnet-5", "messages": [{"role": "user", …}]}
@@ -52,7 +52,7 @@ def save(
     branches: Sequence[Branch] = (),
     here: int = 0,
 ) -> None:
-    """Write the file atomically: if that fails, an old file stays. `redact` removes secrets from the JSON data.
+    """Write the file atomically: if that fails, an existing file is kept. `redact` removes secrets from the JSON data.
 
     If there are branches, `messages` equal the messages of `branches[here]`. Raises `ConfigurationError`.
     """
@@ -104,7 +104,10 @@ def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise ConfigurationError(f"{source} is not a saved conversation. agent.save(path) writes one.")
     if (version := data.get("version")) != VERSION:
-        raise ConfigurationError(f"{source} has version {version!r} of the format, expected {VERSION}. Update nbagent.")
+        raise ConfigurationError(
+            f"{source} has format version {version!r}, expected {VERSION}. Name another file, or use the nbagent "
+            "version that wrote it."
+        )
     return data
 
 

@@ -31,7 +31,7 @@ def show_control_chars(text: str) -> str:
 
 
 def show_all_chars(text: str) -> str:
-    """The same for text to approve: a terminal sequence could hide part of a command.
+    """Replace all control characters with visible symbols: a sequence could hide part of a command to approve.
 
     >>> show_all_chars("ls\\x1b]; rm -rf ~\\x07")
     'ls␛]; rm -rf ~␇'

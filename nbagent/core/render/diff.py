@@ -1,4 +1,4 @@
-"""Diffs of texts, as lines and as HTML."""
+"""Diffs of text, as lines and as HTML."""
 
 from __future__ import annotations
 

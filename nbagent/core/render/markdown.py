@@ -1,6 +1,6 @@
 """Text from models and tools as safe HTML, and the building blocks of all outputs.
 
-Text never becomes raw HTML: Markdown is rendered without HTML and images, then reduced to a short list of tags, and
+Text never becomes raw HTML: Markdown is rendered without HTML or images, then reduced to a short list of tags, and
 everything else is escaped. Generated images are embedded as data. Outputs use the host's theme variables, with
 fallbacks, and still read well if the style is stripped.
 
@@ -208,7 +208,7 @@ def markdown_tokens(text: str) -> list[Any]:
 
 
 def markdown_line_to_text(text: str) -> str:
-    """A line of Markdown without its marks.
+    """A line of Markdown without its markup.
 
     >>> markdown_line_to_text("**5** `mm` [here](https://example.org)")
     '5 mm here'
@@ -279,7 +279,7 @@ def note_html(text: str) -> str:
 
 
 def footer_html(facts: Sequence[str], attributes: str = "", amounts: Collection[str] = ()) -> str:
-    """A muted line of facts. The `amounts` are hidden if space is narrow, but its title has all facts."""
+    """A muted line of facts. The `amounts` are hidden if space is tight, but its title has all the facts."""
     if not facts:
         return ""
     amount = ' class="nbagent-amount"'

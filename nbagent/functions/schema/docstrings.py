@@ -16,7 +16,7 @@ _ROLE = re.compile(r"^:(?=\w+:`)", re.MULTILINE)
 
 
 def parse_docstring(text: str) -> tuple[str, dict[str, str]]:
-    """Return the description, and parameters' descriptions by name. A text in no known style is all description."""
+    """Return the description, and parameters' descriptions by name. Text in an unknown style is all description."""
     found: list[Docstring] = []
     text = f"\n{text}"  # if the first line is a section, the parsers would dedent the others
     without_roles = _ROLE.sub(r" \g<0>", text)  # a role would be a field and end the description

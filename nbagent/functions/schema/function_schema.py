@@ -121,7 +121,7 @@ def _fingerprint(target: Any, names: tuple[str, ...]) -> tuple[Any, ...]:
 
 
 class UntitledJsonSchema(GenerateJsonSchema):
-    """Pydantic's generator without titles and warnings about defaults that are not JSON. It rejects classes."""
+    """Pydantic's generator without titles or warnings about defaults that are not JSON. It rejects classes."""
 
     ignored_warning_kinds: set[Any] = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012  as pydantic declares it
 

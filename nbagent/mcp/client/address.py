@@ -15,7 +15,7 @@ from nbagent.text import without_keys
 
 @dataclass(frozen=True)
 class Address:
-    """A command with its environment, or a URL with its headers and `auth` (an `httpx2.Auth`). The repr is empty."""
+    """A command and its environment, or a URL, its headers and `auth` (an `httpx2.Auth`). Its repr has only `cwd`."""
 
     command: tuple[str, ...] = field(default=(), repr=False)
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -25,7 +25,7 @@ class Address:
     auth: Any = field(default=None, repr=False)
 
     def shown(self) -> str:
-        """The command or URL for people, without passwords, query and secret option values.
+        """The command or URL for display, without passwords, the query, or secret option values.
 
         >>> Address(command=("npx", "server", "--api-key", "0123456789", "--token=abcdefgh")).shown()
         'npx server --api-key *** --token=***'
@@ -38,7 +38,7 @@ class Address:
         return without_keys(" ".join(shown for shown, _ in _words(self.command)))
 
     def masked(self, text: str) -> str:
-        """A text from or about the server, without its secrets and with visible control characters."""
+        """Text from or about the server, without its secrets and with visible control characters."""
         keys = [secret for _, secret in _words(self.command) if secret]
         keys += [value for name, value in self.env.items() if is_telling(name)]
         return show_control_chars(without_keys(Redactor(keys, "SECRET", self.url, self.headers).text(text)))

@@ -54,7 +54,7 @@ NOTICE_S = 1.0
 
 
 class Connection:
-    """See the module. `state` is a word for people, and `problem` the reason why the server can't be used now."""
+    """See the module. `state` is a word for display, and `problem` the reason why the server can't be used now."""
 
     def __init__(self, name: str, address: Address, tools: ToolList) -> None:
         self.name, self.address, self.tools = name, address, tools
@@ -101,7 +101,7 @@ class Connection:
         await _on_background(self._end)
 
     def stop(self) -> None:
-        """The same, without waiting. It acquires no lock, since garbage collection may call it anywhere."""
+        """End the connection without waiting. It acquires no lock, since garbage collection may call it anywhere."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._stop_now)
 
@@ -227,7 +227,7 @@ class Connection:
             group.cancel_scope.cancel()
 
     async def _listen(self, client: Client) -> None:
-        """Subscribe to changes of a server with the stateless revision. Other servers report them anyway."""
+        """Subscribe to changes in a server with the stateless revision. Other servers report them anyway."""
         from mcp import MCPError
         from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 

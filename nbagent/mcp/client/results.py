@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def value_of(result: CallToolResult, tool: str) -> Any:
-    """The value of a call: a text, structured data, or content parts if there are images.
+    """The value of a call: a string, structured data, or content parts if there are images.
 
-    Structured data is omitted if a text repeats it, as it should. Raises ToolError with the texts of an error.
+    Structured data is omitted if text repeats it, as the protocol recommends. Raises ToolError with an error's text.
     """
     parts = [part_of(block) for block in result.content]
     texts = [part["text"] for part in parts if part["type"] == "text"]

@@ -40,7 +40,7 @@ class MCPServer(Toolset):
     - `env`: variables for the process, which otherwise gets only PATH, HOME and a few others; `cwd`: its folder
     - `headers`, `auth` (an `httpx2.Auth`, such as the OAuth providers of the `mcp` package): for a URL
     - `name`: the prefix of the tools' names; by default derived from the command or URL
-    - `approve`: None asks before calls of tools that the server does not mark as read-only; True asks before all calls,
+    - `approve`: None asks before calls to tools that the server does not mark as read-only; True asks before all calls,
       False before none
     - `timeout`: seconds for a call, or None for the agent's limit
 
@@ -119,7 +119,7 @@ class MCPServer(Toolset):
         return await self.connection.ask(offers.resources_of)
 
     async def read(self, uri: str) -> Content:
-        """A resource's content: a text, or parts with images.
+        """A resource's content: a string, or parts with images.
 
         >>> await agent.chat(await server.read("notes://today"))                        # doctest: +SKIP
         """
@@ -166,7 +166,7 @@ def _address(
         if value and not belongs:
             raise ConfigurationError(f"MCPServer(): {name} can't be used with {'a URL' if is_url else 'a command'}.")
         if not all(isinstance(text, str) for pair in (value or {}).items() for text in pair):
-            raise invalid(name, value, "strings by their names", secret=True)
+            raise invalid(name, value, "a dict of strings", secret=True)
     if is_url:
         return Address(url=words[0], headers=dict(headers or {}), auth=auth)
     return Address(command=words, env=dict(env or {}), cwd=None if cwd is None else os.fspath(cwd))

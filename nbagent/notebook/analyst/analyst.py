@@ -66,7 +66,7 @@ class Analyst(Toolset):
         agent.tools_off.discard(UPDATE_PLAN)
 
     def leave(self, agent: Agent) -> None:
-        """Switch it off, also for the agent's forks, which share it."""
+        """Switch it off, including for the agent's forks, which share it."""
         self.tools.set_tools([])
         agent.tools_off |= {UPDATE_PLAN} if self._brought_plan else set()
         if agent.limits is self._limits[1]:

@@ -1,4 +1,4 @@
-"""Checks whether a notebook runs again: from top to bottom, in a separate fresh kernel."""
+"""Checks whether a notebook still runs from top to bottom in a separate, fresh kernel."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Verification:
 
     @property
     def ok(self) -> bool:
-        """Whether the notebook runs again and shows the saved outputs."""
+        """Whether the notebook still runs and shows the saved outputs."""
         return not self.problems
 
     def __str__(self) -> str:
@@ -176,7 +176,7 @@ def _differences(cells: Sequence[NotebookCell], shown: dict[str, list[dict[str, 
 
 
 def _compared(outputs: list[dict[str, Any]]) -> list[str]:
-    """The comparable part of outputs: lines of text, and the types of other displays, without warnings and logs."""
+    """The comparable part of outputs: lines of text, and the types of other displays, without warnings or logs."""
     printed = "".join(each["text"] for each in outputs if each.get("name") == "stdout")
     lines = printed.splitlines()
     for output in outputs:

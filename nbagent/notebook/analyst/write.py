@@ -58,7 +58,7 @@ class Progress(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NotebookResult:
-    """The outcome for a notebook file. `ok` if it runs again, shows the saved outputs, and the analyst has finished.
+    """The outcome for a notebook file. `ok` if it still runs, shows the saved outputs, and the analyst has finished.
 
     - `answer`: the analyst's last answer; "" if it was not needed
     - `changes`: one for each cell whose source changed
@@ -73,7 +73,7 @@ class NotebookResult:
 
     @property
     def ok(self) -> bool:
-        """Whether the notebook runs again, and no limit stopped the analyst."""
+        """Whether the notebook still runs, and no limit stopped the analyst."""
         return self.verification.ok and not self.unfinished
 
     @property
@@ -111,7 +111,7 @@ async def write_notebook(
     seconds: float = CELL_SECONDS,
     tell: Callable[[Progress], None] | None = None,
 ) -> NotebookResult:
-    """Let an analyst do a task in a notebook file, and fix it until it runs again in a fresh kernel.
+    """Let an analyst do a task in a notebook file, and fix the file until it runs in a fresh kernel.
 
     The file is created with the first cell and saved after each change. Existing cells are run first and kept, so the
     same call continues after an interruption. The code runs with your permissions, in the file's folder, without
@@ -151,7 +151,7 @@ async def fix_notebook(
     seconds: float = CELL_SECONDS,
     tell: Callable[[Progress], None] | None = None,
 ) -> NotebookResult:
-    """Run a notebook file from top to bottom, and let an analyst fix failing cells until it runs again.
+    """Run a notebook file from top to bottom, and let an analyst fix failing cells until all run.
 
     The file gets the last run's outputs. A notebook without faults needs no model. `write_notebook` describes the
     arguments.

@@ -323,7 +323,7 @@ async def _typed_answers(question: Question) -> Answer:
 
 
 def denied(call: FunctionCall, reason: str) -> ToolDeniedError:
-    """The error that tells the model why the user denied."""
+    """The error that tells the model why the user denied the call."""
     text = f"The user denied this call: {reason.rstrip('.')}. Do not repeat it as it is."
     return ToolDeniedError(text, tool=call.name)
 
@@ -345,7 +345,7 @@ def _typed_question(call: FunctionCall, where: str = HERE) -> str:
 def _text_argument(call: FunctionCall) -> str | None:
     """The argument that can be edited directly: the only one, or the preview's.
 
-    It must be a text without hidden characters.
+    It must be text without hidden characters.
     """
     name = call.preview.edits if isinstance(call, PreviewedCall) else only_name(call.arguments)
     value = call.arguments.get(name)

@@ -35,8 +35,8 @@ PLAIN_CHARS = 200
 class CellView:
     """Shows a transcript in the running cell.
 
-    `show(index, bundle)` creates the next display, or updates the display with this index. If nobody watches
-    (`live=False`: nbclient, nbval) there is one display, at the end.
+    `show(index, bundle)` creates the next display, or updates the display with this index. If nobody is watching
+    (`live=False`: nbclient, nbval), there is one display, at the end.
     """
 
     def __init__(self, transcript: Transcript, show: Callable[[int, MimeBundle], Any], *, live: bool = True) -> None:
@@ -59,7 +59,7 @@ class CellView:
             self._throttle.request(at_once=bool(waited and not self.transcript.status))
 
     def wait_for(self, what: str) -> None:
-        """Show what the prompt waits for, until it is sent."""
+        """Show what the prompt is waiting for, until it is sent."""
         self.transcript.status = f"waiting for {what}"
         if self.live:
             self._throttle.now()

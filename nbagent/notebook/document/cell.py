@@ -50,7 +50,7 @@ class NotebookCell:
         return digest(json.dumps(self.outputs, sort_keys=True))
 
     def marked(self, run_id: str | None) -> NotebookCell:
-        """The cell with a run's mark, or with None without one."""
+        """The cell with a run's mark, or for None without a mark."""
         rest = {key: value for key, value in self.metadata.items() if key != OURS}
         return replace(self, metadata={**rest, OURS: {"run": run_id}} if run_id is not None else rest)
 
@@ -78,5 +78,5 @@ class NotebookCell:
 
 
 def digest(data: str) -> str:
-    """A short hash to recognise a text."""
+    """A short hash that identifies text."""
     return sha256(data.encode(errors="surrogatepass")).hexdigest()[:16]

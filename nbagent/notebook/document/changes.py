@@ -1,4 +1,4 @@
-"""Agents' changes in a notebook, kept in its own metadata, so that they can be shown and undone after a reload.
+"""Agents' changes to a notebook, kept in its own metadata, so that they can be shown and undone after a reload.
 
 The journal is a list under `metadata.nbagent.changes`, oldest first. Each change has the data to undo it.
 """
@@ -21,7 +21,7 @@ KEPT_RUNS = 10
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change of one cell by a run.
+    """One change to one cell by a run.
 
     - `before`: for an edit, the source before it; for a deletion, the whole cell in nbformat's form
     - `after`: the digest of the source after the change. If the cell's current source has another digest, somebody has

@@ -56,8 +56,8 @@ class Proposal:
 class NotebookDocument(ABC):
     """A notebook's cells, by their ids. Changes are marked with their run and can be undone.
 
-    A method with `expected` changes the cell only if its source is that text, and else raises `CellChangedError`. In a
-    page, this also protects a cell in which the user is typing.
+    A method with `expected` changes the cell only if its source is that text, and otherwise raises `CellChangedError`.
+    In a page, this also protects a cell in which the user is typing.
 
     >>> document = FileNotebook("report.ipynb")                                 # doctest: +SKIP
     >>> cell = await document.insert("orders.describe()")                       # doctest: +SKIP
@@ -137,7 +137,7 @@ class NotebookDocument(ABC):
             self._lock.release()
 
     async def insert(self, source: str, kind: Kind = "code", below: str | None = None) -> NotebookCell:
-        """Add a cell below the cell `below`, by default at the end, with "" at the top. Returns it."""
+        """Add a cell below the cell `below`, at the end by default, or at the top for "". Returns it."""
         async with self._changing():
             run_id = _run_id()
             place = _place_below([each.id for each in await self.cells()], below)
@@ -157,7 +157,7 @@ class NotebookDocument(ABC):
             return cell
 
     async def move(self, cell_id: str, below: str | None = None) -> None:
-        """Move a cell below the cell `below`, by default to the end, with "" to the top."""
+        """Move a cell below the cell `below`, to the end by default, or to the top for ""."""
         async with self._changing():
             cells, place = await self._placed(cell_id)
             if below == cell_id:
@@ -213,7 +213,7 @@ class NotebookDocument(ABC):
         return [Change(**entry) for entry in (await self._note()).get("changes", ())]
 
     async def diff(self, run_id: str | None = None) -> list[CellDiff]:
-        """The overall change of each cell by a run, by default the last one, in the order of the changes."""
+        """The overall change to each cell by a run, by default the last one, in the order of the changes."""
         _, changes = _of_run(await self.changes(), run_id)
         now = {cell.id: (number, cell.source) for number, cell in enumerate(await self.cells(), 1)}
         before: dict[str, str | None] = {}

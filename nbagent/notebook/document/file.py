@@ -24,8 +24,8 @@ NEW = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "py
 class FileNotebook(NotebookDocument):
     """A notebook file of nbformat 3 or 4. Each change is saved immediately. The first one creates a missing file.
 
-    Unchanged parts stay byte for byte, as do the file's indentation, line ends and key order. Only cell ids, which
-    nbformat 4.5 requires, are added to older files. If another program saves the file, that version is used.
+    Unchanged parts stay identical byte for byte, as do the file's indentation, line endings and key order. Only cell
+    ids, which nbformat 4.5 requires, are added to older files. If another program saves the file, that version is used.
 
     Cells run in the notebook's own kernel, which starts with the first run, in the file's folder, and ends with the
     block. `kernel` is the name of an installed kernel, by default the notebook's.

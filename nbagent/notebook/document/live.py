@@ -208,8 +208,8 @@ class NotebookPages(anywidget.AnyWidget):
             if not waiting.done():
                 notebook.pages[:] = [*notebook.pages[-1:], *notebook.pages[:-1]]  # next time, another page is asked
                 raise PageError(
-                    f"the page with {notebook.path} did not answer for {ANSWER_S:.0f} s: it is closed, or it has lost "
-                    "its connection. The last request may not have been carried out: read the notebook again."
+                    f"the page with {notebook.path} has not answered for {ANSWER_S:.0f} s: it is closed, or it has "
+                    "lost its connection. The last request may not have been carried out: read the notebook again."
                 )
             return waiting.result()
         finally:

@@ -26,7 +26,7 @@ _PROGRAMS = {
 
 
 def runs_shell(source: str) -> bool:
-    """Whether a cell starts a program by a magic, a `!` or an alias, according to IPython's own parser.
+    """Whether a cell starts a program with a magic, a `!` or an alias, according to IPython's own parser.
 
     True if in doubt. Programs started by Python code are not detected.
 

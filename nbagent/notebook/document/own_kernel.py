@@ -73,7 +73,7 @@ class OwnKernel:
         return self._client is not None
 
     async def stop(self) -> None:
-        """End the kernel, if it runs."""
+        """End the kernel if it is running."""
         client, self._client = self._client, None
         if client is not None and client.km is not None:
             await client._async_cleanup_kernel()
@@ -137,7 +137,7 @@ class OwnKernel:
             except (RuntimeError, OSError) as error:
                 log.seek(0)
                 said = "".join(log.readlines()[-5:]).strip()
-                raise ConfigurationError(f"the kernel {self.name!r} does not start: {error}\n{said}") from None
+                raise ConfigurationError(f"the kernel {self.name!r} did not start: {error}\n{said}") from None
         self._client = client
 
     async def _stop_after(self, seconds: float) -> None:

@@ -134,7 +134,7 @@ class NotebookTools:
         return f"Added {kind} cell {number}, id {added.id}."
 
     async def edit_cell(self, cell: str, source: str) -> str:
-        """Replace all of a cell's source. Its outputs go: run it again.
+        """Replace all of a cell's source. Its outputs are removed: run it again.
 
         Args:
             cell: its id

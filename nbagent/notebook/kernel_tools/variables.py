@@ -37,7 +37,7 @@ def user_names(namespace: Mapping[str, Any], hidden: Mapping[str, Any]) -> list[
 
 
 def brief(value: Any) -> str:
-    """A variable in a few words: its type, and its value if that is short, else its size.
+    """A variable in a few words: its type, and a short value, a signature or a size if it has one.
 
     >>> brief(42), brief(range(5))
     ('int 42', 'range')

@@ -142,7 +142,7 @@ class AgentMagics(Magics):
     @no_var_expand
     @cell_magic("agent_async")
     def agent_async(self, line: str, cell: str) -> Any:
-        """`%%agent`, awaited by an async cell. The extension uses this. Type `%%agent`."""
+        """`%%agent`, awaited by an async cell. Only the extension calls this; users type `%%agent`."""
         return run_in_cell(self._asking(line, cell))
 
     @no_var_expand

@@ -1,8 +1,9 @@
-"""The forms of an answer, `--as`: the model's instructions, and the conversion to a value.
+"""The formats of an answer, `--as`: the model's instructions, and the conversion to a value.
 
-The system prompt of the cell's own requests asks the model for the form. So the conversation stays free of it, the
-answer streams as readable text, and the model can call tools first. (A JSON Schema would apply to every turn. For that,
-use `Agent.extract`.) Each form is read leniently and checked strictly: part of an answer is never used as the whole.
+The system prompt of the cell's own requests asks the model for the format. So the request for it stays out of the
+conversation, the answer streams as readable text, and the model can call tools first. (A JSON Schema would apply to
+every turn. For that, use `Agent.extract`.) Each format is read leniently and checked strictly: part of an answer is
+never used as the whole.
 """
 
 from __future__ import annotations
@@ -44,10 +45,10 @@ class AnswerFormat:
 
 
 def convert_answer(form: str, result: AgentResult) -> Any:
-    """The answer in this form.
+    """The answer in this format.
 
     If the answer quotes a tool word for word, as a small model's does, the data is that tool's result. Raises
-    ExtractionError, with the result as `partial`, if the answer does not have the form or is incomplete.
+    ExtractionError, with the result as `partial`, if the answer does not have the format or is incomplete.
     """
     chosen, answer = FORMS[form], result.content
     if chosen.is_data and result.metadata.get("quoted") and len(result.function_calls) == 1:

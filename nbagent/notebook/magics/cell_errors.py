@@ -21,7 +21,7 @@ TRACEBACK_CHARS, CELL_CHARS = 6_000, 4_000
 
 
 def readable(error: E) -> E:
-    """The same error. The cell then shows it as one line instead of a traceback through nbagent's code."""
+    """The error itself, which the cell then shows as one line instead of a traceback through nbagent's code."""
     text = f": {show_control_chars(str(error))}" if str(error) else ""
     lines = [f"\x1b[31m{type(error).__name__}\x1b[0m{text}"]
     error.__dict__["_render_traceback_"] = lambda: lines

@@ -197,7 +197,7 @@ def hints(shell: Any, agent: Agent, words: Sequence[str]) -> None:
 
 
 def nest(shell: Any, agent: Agent, words: Sequence[str]) -> None:
-    """Allow blocking calls of asyncio inside the kernel's loop, or stop allowing them."""
+    """Allow blocking asyncio calls inside the kernel's loop, or stop allowing them."""
     match words:
         case ["on"]:
             nesting.nest_on(shell)

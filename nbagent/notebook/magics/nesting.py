@@ -1,4 +1,4 @@
-"""`%agent nest on`: blocking calls of asyncio inside a running event loop, on old kernels that support it.
+"""`%agent nest on`: blocking asyncio calls inside a running event loop, on old kernels that support them.
 
 `asyncio.run()` and `loop.run_until_complete()` refuse to run in a cell, since the kernel's loop is running already. The
 package nest-asyncio allows it by changing asyncio for the whole process. ipykernel 7, which runs all cells in one
@@ -20,7 +20,7 @@ _INSTEAD = "Write `await` in the cell; tools may call asyncio.run() unless they 
 
 
 def nest_on(shell: Any) -> None:
-    """Allow blocking calls of asyncio inside the kernel's running loop.
+    """Allow blocking asyncio calls inside the kernel's running loop.
 
     Raises UsageError with the reason if that would do harm or would not help.
     """

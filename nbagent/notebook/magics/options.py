@@ -166,7 +166,7 @@ def temperature(text: str) -> float:
 
 
 def whole_number(text: str) -> int:
-    """The type of an option that counts."""
+    """The type of an option that takes a whole number."""
     try:
         return int(text)
     except ValueError:

@@ -43,7 +43,7 @@ def serve(shell: Any, agent: Agent, words: Sequence[str]) -> None:
         stop_serving()
         return
     if running:
-        raise UsageError(f"%agent serve: it already serves at {running.url}; %agent serve --stop ends that")
+        raise UsageError(f"%agent serve: it is already serving at {running.url}; %agent serve --stop ends that")
     if options.tools and not options.mcp:
         raise UsageError("%agent serve: --tools requires --mcp")
     if options.clients_approve and options.mcp:

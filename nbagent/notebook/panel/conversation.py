@@ -55,7 +55,7 @@ PATIENCE = 1.0
 
 @dataclass(eq=False, slots=True)
 class PendingPrompt:
-    """A panel's prompt that is not answered yet."""
+    """A panel's prompt that has not been answered yet."""
 
     entry: PanelEntry
     #: Called with the content of a prompt that was stopped before it was sent. Each panel has its own.
@@ -495,7 +495,8 @@ def release_conversation(conversation: PanelConversation) -> None:
 class CellWatch:
     """Watches the notebook's cells: calls `on_end(cell_id)` after each one, and `on_change()` if `is_blocked` changes.
 
-    Both are called on the background loop. A blocked kernel takes no clicks: a cell runs code that does not await.
+    Both are called on the background loop. A blocked kernel handles no clicks: a cell is running code that does not
+    await anything.
     """
 
     def __init__(self, shell: Any, on_end: Callable[[str | None], None], on_change: Callable[[], None]) -> None:

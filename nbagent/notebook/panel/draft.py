@@ -1,7 +1,7 @@
 """The prompt in the panel's box before it is sent: its mentions, attachments and cost.
 
 One line below the box shows each mention and attachment with its tokens, and the whole request's tokens and cost. It is
-updated when the typing pauses. Nothing is sent for it.
+updated when typing pauses. Nothing is sent for it.
 """
 
 from __future__ import annotations

@@ -247,7 +247,7 @@ class ChatPanel(anywidget.AnyWidget):
         >>> panel.ask("And by island?")                                     # doctest: +SKIP
         >>> result = await panel.ask("And by sex?")                         # doctest: +SKIP
         """
-        check_type("panel.ask(question)", question, str, fix='Pass a text: panel.ask("Why?").')
+        check_type("panel.ask(question)", question, str, fix='Pass a string: panel.ask("Why?").')
         return Asked(asyncio.run_coroutine_threadsafe(self._answer_to(question), background_loop()))
 
     async def _answer_to(self, question: str) -> AgentResult:

@@ -30,7 +30,7 @@ def hosts_of(agent: Agent) -> list[SkillHost]:
 
 
 def skills_of(agent: Agent) -> dict[str, SkillManifest]:
-    """The skills of the agent, by name. If two hosts have the same name, the first host's counts."""
+    """The skills of the agent, by name. If two hosts have a skill of the same name, the first host's is used."""
     return {name: skill for host in reversed(hosts_of(agent)) for name, skill in host.skills.items()}
 
 

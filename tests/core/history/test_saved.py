@@ -68,7 +68,7 @@ async def test_loaded_branches_share_messages_as_before(tmp_path):
         (None, "No such file"),
         ("", "is not a saved conversation: Expecting value"),
         ("[]", "is not a saved conversation.*agent.save"),
-        ('{"format": "nbagent conversation", "version": 9}', "version 9 of the format.*Update nbagent"),
+        ('{"format": "nbagent conversation", "version": 9}', "has format version 9, expected 1. Name another file"),
         ('{"format": "nbagent conversation", "version": 1, "messages": [{}]}', "a message that can't be read"),
     ],
 )

@@ -86,7 +86,7 @@ async def test_http_until_ctrl_c(served):
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["none.py"], "Expected a Python file, got 'none.py'"),
+        (["none.py"], "There is no file 'none.py'. Correct the path."),
         (["sums.py", "--http", "--tools", "nothing"], "no tool 'nothing'"),
         (["sums.py", "--port", "1"], "--port requires --http"),
     ],

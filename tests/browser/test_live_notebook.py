@@ -216,6 +216,7 @@ def test_two_notebooks_of_two_kernels_are_changed_side_by_side(lab):
         lab.wait_for_kernel(page)
         lab.command(page, "notebook:run-all-cells")
         expect(panels.nth(place).locator(".nbagent-written")).to_have_text(re.compile("'by the agent'"))
+        expect(panels.nth(place)).to_contain_text(re.compile(r"'(left|right)\.ipynb'"))  # the cell has run to its end
     expect(bars).to_have_count(2)
     assert {re.search(r"'(left|right)\.ipynb'", panel.inner_text())[1] for panel in panels.all()} == {"left", "right"}
     panels.nth(0).get_by_role("button", name="Undo").click()

@@ -1,4 +1,4 @@
-"""The errors of nbagent's own kinds, grouped by what you can do about them.
+"""nbagent's own errors, grouped by what you can do about them.
 
 ::
 

@@ -31,7 +31,7 @@ def load_agent(target: str | None = None) -> Agent:
       function is called and must return the agent.
     - None: `Agent()`
 
-    Raises `ConfigurationError`, and any error of the file.
+    Raises `ConfigurationError`, or any error that the file itself raises.
     """
     if target is None:
         return Agent()

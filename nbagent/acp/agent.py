@@ -124,7 +124,7 @@ class ACPAgent:
     async def list_sessions(
         self, cwd: str | None = None, cursor: str | None = None, **_: Any
     ) -> schema.ListSessionsResponse:
-        """List the conversations, newest first. `cwd` selects a folder's."""
+        """List the conversations, newest first. With `cwd`, only the conversations of that folder."""
         try:
             page = await self._host.store.page(_OWNER, after=cursor)
         except ConfigurationError as error:

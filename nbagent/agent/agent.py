@@ -501,7 +501,7 @@ class Agent:
         return [name for name in self.function_registry.names() if name not in self.tools_off]
 
     def tool_stats(self) -> DataFrame:
-        """Return each tool's calls, failures, invalid arguments, denials and seconds so far; zeros if never called."""
+        """Return each tool's calls, failures, invalid arguments, denials and seconds so far; also of uncalled tools."""
         from nbagent.trace.views.tool_stats import tool_stats
 
         return tool_stats(self.trace.tool_calls, self.function_registry.names())

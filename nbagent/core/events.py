@@ -119,7 +119,7 @@ class ToolCallDelta(Event):
 
 @dataclass(slots=True)
 class ToolCall(Event):
-    """A tool call of a complete answer. `metadata`: tool_call_id, index."""
+    """A tool call in a complete answer. `metadata`: tool_call_id, index."""
 
     type: ClassVar[Literal["tool_call"]] = "tool_call"
 
@@ -154,7 +154,7 @@ class ToolProgress(Event):
 
 @dataclass(slots=True)
 class ChildEvent(Event):
-    """An event of an agent that a running tool called: `event` is from its run, or from a run below it.
+    """An event from an agent that a running tool called: `event` is from its run, or from a run below it.
 
     `metadata` describes the tool call. Only observers receive it, on this run's thread.
     """

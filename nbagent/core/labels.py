@@ -20,7 +20,7 @@ class Labels:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def within(self, outer: Labels) -> Labels:
-        """Both combined: the tags in order and, of any two other values, the inner one.
+        """Both combined: all tags, the outer ones first; for everything else, the inner value wins.
 
         >>> Labels(("b",), user="u2").within(Labels(("a",), user="u1", session="s"))
         Labels(tags=('a', 'b'), user='u2', session='s', metadata={})

@@ -181,8 +181,8 @@ class Account:
         """A block for a request and its answer. Waits while parallel requests may use up a shared budget.
 
         Each of them is expected to use as much as the largest answer so far. So the runs of a tree together exceed a
-        budget by one answer, not by one each, unless an answer is larger than all earlier ones. A run without a parent
-        never waits, because its reader may be waiting for others.
+        budget by at most one answer, not by one each, unless an answer is larger than all earlier ones. A run without a
+        parent never waits, because its reader may be waiting for others.
 
         `enclosing` is the last request that the current code sent or is part of.
         """

@@ -17,8 +17,8 @@ class RunContext:
     - `tool_name`: the name that the model called
     - `step`: the number of the model's request in this run, from 1
     - `attempt`: 1 for the first attempt at this call, 2 for the first retry (`tool(retries=…)`) and so on
-    - `source`, `agent_name`: the caller, as in `trace.runs`: "magic", "panel", "python", and the agent's variable; for
-      an agent that another agent called, "agent" and the name of its tool
+    - `source`, `agent_name`: the caller, as in `trace.runs`: "magic", "panel" or "python", and the name of the agent's
+      variable; for an agent that another agent called, "agent" and the name of its tool
     - `cell_id`, `execution_count`: the notebook cell of the prompt, if there is one
     - `agent`: the `Agent`, with its conversation and its trace
     - `deps`: the value of `chat(..., deps=…)`, or else `agent.deps`: any object, such as a connection, the user or

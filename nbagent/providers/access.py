@@ -74,7 +74,7 @@ class Access:
         return Redactor(self.secrets, self._facts.key_variable(self.address), url, headers)
 
     def known_key(self) -> SecretStr | None:
-        """The key, if there is one: the chosen region's, if any. A login in the address replaces it."""
+        """The key, if there is one; if a region was chosen, that region's key. A login in the address replaces it."""
         return None if self._has_login else self.key or _secret(self._facts.api_key(self.address))
 
     def needed_key(self) -> SecretStr | None:

@@ -311,7 +311,7 @@ class HTTPProvider(StreamingProvider):
         is_repeatable: bool = True,
         betas: tuple[str, ...] = (),
     ) -> AsyncGenerator[T]:
-        """The items of `read` for the response to a request sent as by `call`. After a retry they start again."""
+        """Send a request as `call` does, and yield what `read` makes of the response; after a retry, from the start."""
         attempt = partial(self._attempt, path, lambda _: body, read, betas)
         async with aclosing(retrying(attempt, self.max_retries if is_repeatable else 0)) as items:
             async for item in items:

@@ -206,7 +206,7 @@ class ProviderFacts:
     tool_choices: tuple[str, ...] = ("none", "required", "named")
 
     def profile(self, model: str, format_name: str = "") -> ModelProfile:
-        """A model's profile in this format, by default the provider's first."""
+        """A model's profile in this format, or by default in the provider's first format."""
         profiles = self.format_profiles.get(format_name, self.profiles)
         return next((each for each in profiles if re.search(each.models, model.lower())), NOT_THINKING)
 

@@ -24,7 +24,7 @@ _DECISIONS = ("/agent/approvals/", "/page/stop")
 class Guards:
     """ASGI middleware that admits requests with a token, within its limits, and reads their bodies.
 
-    Raises `RefusedError` for other requests.
+    Raises `RefusedError` for other requests, except those to the open paths.
     """
 
     def __init__(self, app: ASGIApp, settings: ServerSettings) -> None:

@@ -1,4 +1,4 @@
-"""Runs a server: for `nbagent serve`, in one or several processes, or in a thread, for a cell.
+"""Runs a server: in one or more processes for `nbagent serve`, or in a thread for a cell.
 
 When it stops, it accepts no more requests, and runs have the grace time to finish. The remaining runs are then ended
 cleanly, and their clients are notified.

@@ -53,7 +53,8 @@ def owner_of(token: str) -> str:
 
 
 class Tokens:
-    """Finds the holder of a token. Raises `ConfigurationError` for an invalid file; later, it only logs that.
+    """Finds the holder of a token. Raises `ConfigurationError` if the file is invalid; if it becomes invalid later,
+    that is only logged.
 
     >>> Tokens(ServerSettings(tokens=["a token of 16 characters or more"])).holder("another one") is None
     True

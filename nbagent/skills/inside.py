@@ -18,7 +18,7 @@ class RefusedFileError(ToolError):
 
 
 class File(NamedTuple):
-    """A file in a folder, with what changes when the file does."""
+    """A file in a folder: its name, and the modification time and size that show whether it has changed."""
 
     name: str
     changed_ns: int

@@ -114,6 +114,8 @@ def test_no_serious_finding(lab, theme, width):
     page.keyboard.type("dd")
     assert page.locator(".jp-Cell").count() == len(CELLS)
     assert serious(page, ".nbagent-explore") == []
+    resize(lab, page, 800)
+    assert serious(page, ".nbagent-panel") == []
 
 
 def test_the_greeting_the_row_below_an_answer_and_a_bar_of_any_width(lab):

@@ -2,7 +2,8 @@
 
 import pytest
 from playwright.sync_api import expect
-from support.lab import LOAD, throttle
+from support.axe import serious
+from support.lab import LOAD, fits, throttle
 
 pytestmark = pytest.mark.browser
 
@@ -30,7 +31,7 @@ def asks_in_panel(page):
     box.press_sequentially("wipe it", delay=20)
     box.press("Enter")
     page.wait_for_function(ASKS)
-    page.locator(".nbagent-panel button", has_text="Approve").first.click()
+    page.locator(".nbagent-panel button", has_text="Approve").first.press("Enter")
     page.wait_for_function(ANSWERED)
 
 
@@ -42,11 +43,16 @@ def test_voila(lab):
     buttons = page.locator(".nbagent-panel").get_by_role("group", name="This code").first
     expect(buttons.get_by_role("button")).to_have_text(["Copy"])  # there are no cells to insert code into
     page.locator(".nbagent-row textarea").first.fill("go on")
-    page.locator(".nbagent-panel button", has_text="Send").click()
+    page.keyboard.press("Enter")
     page.wait_for_function("() => document.body.innerText.includes('slow slow')")
-    page.locator(".nbagent-panel button", has_text="Stop").click()
+    page.locator(".nbagent-panel button", has_text="Stop").press("Enter")
     page.wait_for_function("() => document.body.innerText.includes('Interrupted.')")
     cell = page.locator(".nbagent").first.inner_text()
     assert "denied" in cell, "nobody can answer a cell there"
     assert "Gentoo are heaviest." in cell
+    panel = page.locator(".nbagent-panel")
+    for width in (1440, 800, 390):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert fits(panel)
+        assert serious(page, ".nbagent-panel") == []
     lab.close_others()

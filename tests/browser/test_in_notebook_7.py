@@ -3,7 +3,8 @@
 
 import pytest
 from playwright.sync_api import expect
-from support.lab import LOAD, ask, throttle
+from support.axe import serious
+from support.lab import LOAD, ask, fits, throttle
 
 pytestmark = pytest.mark.browser
 
@@ -71,6 +72,10 @@ def test_approval_model_picker_and_branches(lab):
     page.keyboard.type("local")
     page.keyboard.press("Enter")
     expect(panel.get_by_role("button", name="Model: SmolLM2")).to_be_visible()
+    for width in (1440, 800, 390):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert fits(panel)
+        assert serious(page, ".nbagent-panel") == []
     lab.close_others()
 
 

@@ -106,6 +106,12 @@ def throttle(page: Page) -> None:
     page.context.new_cdp_session(page).send("Emulation.setCPUThrottlingRate", {"rate": 6})
 
 
+def fits(panel: Locator) -> bool:
+    """Whether nothing of the panel can be scrolled sideways, besides code and tables."""
+    return panel.evaluate("""panel => [panel, ...panel.querySelectorAll('.nbagent-chat, .nbagent-top, .nbagent-row')]
+        .every(each => each.scrollWidth <= each.clientWidth)""")
+
+
 class Lab:
     """A JupyterLab server for a folder, and a page that shows it.
 

@@ -45,8 +45,8 @@ class MCPServer(Toolset):
     - `timeout`: seconds for a call, or None for the agent's limit
 
     `agent.use(server)` starts to connect immediately, and a run waits for the connection. It ends with
-    `agent.aclose()`, when this object is garbage-collected, and with this process. A dead server is restarted once. The
-    protocol's revision 2026-07-28 and the ones with a handshake are supported.
+    `agent.aclose()`, when this object is garbage-collected, and with this process. A dead server is restarted once.
+    Revision 2026-07-28 of the protocol is supported, and so are the revisions that start with a handshake.
 
     Raises ConfigurationError for wrong arguments. A run raises MCPServerError if the server can't be used.
 

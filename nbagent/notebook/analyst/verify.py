@@ -66,7 +66,7 @@ class Verification:
     def __str__(self) -> str:
         cells = f"{self.cells} code cell{'s' * (self.cells != 1)}"
         if self.ok:
-            return f"{cells} ran in a fresh kernel, and showed what is saved."
+            return f"{cells} ran in a fresh kernel, and the outputs match the saved ones."
         have = "1 has a problem" if len(self.problems) == 1 else f"{len(self.problems)} have problems"
         return "\n- ".join([f"Of {cells}, {have}:", *map(str, self.problems)])
 
@@ -90,7 +90,7 @@ async def verify_notebook(
     ConfigurationError if there is no such file or kernel.
 
     >>> print(await verify_notebook("report.ipynb"))                                # doctest: +SKIP
-    12 code cells ran in a fresh kernel, and showed what is saved.
+    12 code cells ran in a fresh kernel, and the outputs match the saved ones.
     """
     if not isinstance(notebook, NotebookDocument):
         check_type("notebook", notebook, str, Path)

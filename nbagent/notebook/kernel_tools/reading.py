@@ -29,7 +29,7 @@ def joined(parts: list[dict[str, Any]]) -> Content:
 
 
 def read_output(output: dict[str, Any]) -> list[dict[str, Any]]:
-    """One output of nbformat as content parts.
+    """One nbformat output as content parts.
 
     >>> read_output({"output_type": "stream", "name": "stdout", "text": "12 rows"})
     [{'type': 'text', 'text': 'Printed:\\n12 rows'}]

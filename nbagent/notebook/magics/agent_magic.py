@@ -117,7 +117,7 @@ class AgentMagics(Magics):
         "--shape",
         metavar="MODEL",
         type=options.expression,
-        help="the pydantic model, or another type, of the answer or of each row's answer; the cell returns the value",
+        help="the type of the answer or of each row's answer, such as a pydantic model; the cell returns the value",
     )
     @argument("--dry-run", action="store_true", help="show what would be sent; send and change nothing")
     @no_var_expand  # a value's words must not become options

@@ -251,7 +251,7 @@ class PanelConversation:
                 self.switch(branch)
 
     def switch(self, branch: Branch) -> None:
-        """Show another branch, perhaps of another conversation, which continues there."""
+        """Show another branch, perhaps from another conversation. The chat continues from there."""
         context = self.agent.context
         if self.is_idle and branch in context.branches and branch is not context.here:
             conversation, before = context.here.conversation_id, self.entries

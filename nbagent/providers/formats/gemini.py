@@ -74,7 +74,7 @@ class GeminiDecoder(Decoder):
 
     @property
     def complete(self) -> bool:
-        """Whether a finish reason arrived, after which more text may follow, or the prompt was blocked."""
+        """Whether a finish reason has arrived (more text may still follow), or the prompt was blocked."""
         return self._finish is not None or self._blocked is not None
 
     def feed(self, event: dict[str, Any]) -> list[Event]:

@@ -1,7 +1,7 @@
 """Groq, which runs open models. Read in November 2026:
 
 - https://console.groq.com/docs/openai: unsupported fields
-- the fields of https://pypi.org/project/groq/ 1.7: `reasoning_effort` varies by model; `reasoning` may go back
+- the fields of https://pypi.org/project/groq/ 1.7: `reasoning_effort` varies by model; `reasoning` may be sent back
 - https://console.groq.com/docs/structured-outputs: not with streams or tools
 """
 

@@ -49,7 +49,7 @@ class LocalProvider(OpenSourceProvider):
     the tool's result. A large model does all of this itself.
 
     - `model`: None for SmolLM2-135M-Instruct, the name of a model that `nbagent pull` downloaded, such as "qwen3.5-4b",
-      or the path of a GGUF file, whose own template calls tools
+      or the path of a GGUF file, which calls tools through its own chat template
     - `n_ctx`: the size of the context window in tokens, prompt and answer together
 
     >>> agent = Agent("local")                                              # doctest: +SKIP

@@ -77,7 +77,8 @@ class Fingerprints:
         return self.from_hashes(hashes, plain(offered), plain(chosen))
 
     def add(self, after: str, message: dict[str, Any]) -> str:
-        """Keep a message, and return the hash of the conversation up to it. `after` is the previous message's."""
+        """Keep a message, and return the hash of the conversation up to it. `after` is the hash that this method
+        returned for the previous message."""
         key = _hash(after, message)
         self._data.setdefault(key, message)
         return key

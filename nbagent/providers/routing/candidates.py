@@ -30,7 +30,8 @@ class Candidates(LLMProvider):
     """Several models, one of which answers each prompt. Pass it as an agent's provider.
 
     - `models`: a list of models, of which the first one answers, or the next one if it fails; `Agent([…])` creates
-      this. Or a dict of models and such lists by your own names, of which `choose` picks one for each prompt.
+      this. Or a dict whose keys are names of your choice and whose values are models or such lists; `choose` picks a
+      name for each prompt.
     - `choose`: receives the messages for the model, the prompt last, and returns a name. It may be async and call an
       agent, whose tokens count towards this run. It is called once per prompt: the same model continues after a tool's
       result. By default, the first name answers short prompts (under 300 characters, without images or code blocks),
@@ -38,8 +39,8 @@ class Candidates(LLMProvider):
 
     The next model takes over after an error unrelated to the request (`ProviderError.may_fall_back`): no connection, a
     provider that is down or overloaded, a spent quota or rate, a broken answer, a region, no key at all. A wrong key,
-    an unknown model and a refused request are raised. Each model first retries up to its `max_retries`. A failed model
-    is tried last for a minute, for all agents that share these candidates.
+    an unknown model or a refused request raises its error instead. Each model first retries up to its `max_retries`. A
+    failed model is tried last for a minute, for all agents that share these candidates.
 
     Trace, prices and options come from the model that answers.
 

@@ -48,6 +48,7 @@ def default_store() -> str:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigurationError(
-            f"Conversations can't be kept in {folder}: {error}. Name a file with --store, or memory: to keep none."
+            f"Conversations can't be kept in {folder}: {error}. Name a file with --store, or pass "
+            "--store memory: to keep conversations only until the server stops."
         ) from error
     return f"sqlite:///{folder / 'conversations.sqlite'}"

@@ -159,7 +159,7 @@ class RedisStore(ConversationStore):
         if found != FORMAT:
             await self.aclose()
             raise ConfigurationError(
-                f"The conversations in {self.address!r} have version {found!r} of the format, expected {FORMAT!r}. "
+                f"The conversations in {self.address!r} have format version {found!r}, expected {FORMAT!r}. "
                 "Name another Redis database, or use the nbagent version that wrote them."
             )
 

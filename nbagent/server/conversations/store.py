@@ -288,7 +288,7 @@ class ConversationStore(ABC):
         return None if text is None else await self._asked(owner, text)
 
     async def approvals(self, owner: str, conversation_id: str | None = None) -> list[WaitingCall]:
-        """Return the calls that wait for a decision, the oldest first."""
+        """Return the calls that wait for a decision, oldest first."""
         found = [await self._asked(owner, text) for text in await self._notes(owner, _ASKED)]
         waiting = [call for call in found if not call.decision and conversation_id in (None, call.conversation_id)]
         return sorted(waiting, key=lambda call: call.created)

@@ -33,7 +33,7 @@ class PendingApproval(BaseModel):
 
 
 class PendingApprovals(BaseModel):
-    """The waiting calls, the oldest first."""
+    """The waiting calls, oldest first."""
 
     approvals: list[PendingApproval]
 

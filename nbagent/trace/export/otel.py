@@ -9,8 +9,8 @@
 A replayed answer is marked `nbagent.replayed`. It cost no money and no time: its tokens are 0, and metrics don't count
 it. Only `chat` spans have a model and the token counts that backends add up; a run's totals have other names.
 
-The texts of messages and errors, and the tools' parameters, are omitted unless the user asks for them. The description
-of a tool that runs, its docstring, is sent.
+The texts of messages and errors, and the tools' parameters, are omitted unless the user asks for them. A tool's
+description (its docstring) is sent when the tool runs.
 """
 
 from __future__ import annotations

@@ -185,7 +185,8 @@ def show_empty(ax: Axes) -> None:
 
 
 def tidy(ax: Axes, *sides: str) -> None:
-    """Remove the frame at the top, right and given sides. If sides are given, add faint horizontal lines."""
+    """Remove the frame at the top, on the right and on the given sides. If sides are given, add faint horizontal
+    lines."""
     for side in ("top", "right", *sides):
         ax.spines[side].set_visible(False)
     ax.tick_params(axis="y", length=0)

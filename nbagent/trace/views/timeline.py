@@ -194,7 +194,7 @@ def folded_spans(rows: Rows) -> list[Span]:
 
 
 def lane_times(found: Sequence[Span]) -> dict[int, tuple[float, float]]:
-    """For the number of each lane: where it ends, and how many seconds its spans took."""
+    """By lane number: where the lane ends, and how many seconds its spans took."""
     took: dict[int, float] = {}
     for span in found:
         took[span.lane] = took.get(span.lane, 0.0) + span.seconds

@@ -30,7 +30,7 @@ async def test_a_notebook_that_runs_again_with_the_same_outputs_is_ok(tmp_path):
     before = (tmp_path / "good.ipynb").read_bytes()
     seen = []
     verified = await verify_notebook(tmp_path / "good.ipynb", kernel="tested", on_cell=lambda *at: seen.append(at))
-    assert str(verified) == "4 code cells ran in a fresh kernel, and showed what is saved."
+    assert str(verified) == "4 code cells ran in a fresh kernel, and the outputs match the saved ones."
     assert verified.ok
     assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
     assert (tmp_path / "good.ipynb").read_bytes() == before

@@ -134,7 +134,7 @@ def test_the_commands_print_the_outcome(tmp_path, monkeypatch, capsys):
     shown = capsys.readouterr()
     assert shown.out == (
         f"There are two orders.\n\n{path}: 2 cells added, for $0.0000.\n"
-        f"{path}: 1 code cell ran in a fresh kernel, and showed what is saved.\n"
+        f"{path}: 1 code cell ran in a fresh kernel, and the outputs match the saved ones.\n"
     )
     assert "failed   orders = [3, 4]\n         NameError" in shown.err
 
@@ -155,7 +155,7 @@ def test_the_commands_print_the_outcome(tmp_path, monkeypatch, capsys):
     assert shown.out == (
         f"@@ cell 2 ({cell_id}) @@\n orders = [3, 4]\n-len(order)\n+len(orders)\n\n"
         f"{path}: 1 cell edited, for $0.0000.\n"
-        f"{path}: 1 code cell ran in a fresh kernel, and showed what is saved.\n"
+        f"{path}: 1 code cell ran in a fresh kernel, and the outputs match the saved ones.\n"
     )
     assert command(monkeypatch, "fix", path) == 0
     assert capsys.readouterr().out.startswith(f"{path}: no cell changed.\n")

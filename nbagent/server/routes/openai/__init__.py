@@ -1,1 +1,1 @@
-"""The agent as OpenAI's API: models, chat completions and responses, for the official SDKs and for chat front ends."""
+"""The agent behind OpenAI-compatible APIs: models, chat completions and responses, for SDKs and chat front ends."""

@@ -76,7 +76,7 @@ class PromptAndHistory:
 
 
 def split_prompt(messages: Sequence[LLMMessage], param: str) -> PromptAndHistory:
-    """Split a conversation into its last prompt, history and instructions, which are all system texts.
+    """Split a conversation into its last prompt, its history, and its instructions (all the system texts).
 
     Adjacent prompts at the end are joined. Raises `RefusedError` if the last message is not from a user.
     """

@@ -51,7 +51,8 @@ def envelope(problem: HTTPProblem) -> tuple[int, dict[str, Any]]:
 
 
 def openai_form(problem: HTTPProblem) -> Response:
-    """Return the response to a failed request. SDKs don't retry if the agent did and may have run tools."""
+    """Return the response to a failed request. A header keeps SDKs from retrying errors after which the agent has
+    already retried or may have run tools, or if the budget is spent."""
     status, body = envelope(problem)
     final = problem.code == "budget_spent" or problem.code.startswith(("provider_", "internal_"))
     headers = {"x-should-retry": "false"} if final else None

@@ -80,7 +80,7 @@ def filter_rss_news(query: str, max_articles: Count = 50, top_k: Count = 10) -> 
 
 
 def search_rss_by_keywords(keywords: list[str], max_articles: Count = 50) -> dict[str, Any]:
-    """Find the news that contains at least one of the keywords, in any case.
+    """Find the news that contains at least one of the keywords, ignoring case.
 
     Args:
         keywords: The keywords

@@ -90,7 +90,7 @@ async def test_a_lost_redis_is_reported_and_reconnected():
     with redis_server("--port", port):
         await store.open()
         await add_turn(store, "c1", "a question")
-    with pytest.raises(StoreError, match="Check that Redis runs"):
+    with pytest.raises(StoreError, match="Check that Redis is running"):
         await add_turn(store, "c1", "another")
     with redis_server("--port", port):
         assert await store.get(OWNER, "c1") is None  # this server stores nothing

@@ -3,6 +3,8 @@
 import json
 from dataclasses import replace
 
+import pytest
+
 from doors.cases import EDITED
 from doors.drivers.page import seen_in
 
@@ -22,6 +24,8 @@ class Door:
         self.kernel.ok("cases.begin()\nagent = cases.agent()")
 
     async def see(self, case):
+        if case.does in BUTTONS and not self.kernel.takes_clicks:
+            pytest.skip("kernels before ipykernel 7 take clicks between cells only")
         self.begin()
         cell = self.kernel.send(f"%%agent\n{case.question}{' {dot}' * case.draws}", cell_id=case.question)
         if case.does in BUTTONS:

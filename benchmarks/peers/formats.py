@@ -1,4 +1,4 @@
-"""What the stand-in for the providers says: a script's words and calls, as chat completions, Responses or Messages."""
+"""Encodes a script's words and tool calls as chat completions, Responses or Messages."""
 
 import json
 

@@ -1,6 +1,6 @@
 """Serves an agent over stdin and stdout, for `nbagent acp`.
 
-Both are reserved for the protocol. All other output goes to stderr, including that of libraries and tools' processes.
+Both are reserved for the protocol. All other output, including that of libraries and tool processes, goes to stderr.
 """
 
 from __future__ import annotations

@@ -68,4 +68,4 @@ def _agent(agent: Any) -> Any:
 
 
 for _class in (pd.DataFrame, pd.Series):
-    setattr(_class, "agent", _Attribute())  # noqa: B010  pandas' types have no such attribute
+    setattr(_class, "agent", _Attribute())  # noqa: B010  mypy rejects an assignment, since pandas declares no `agent`

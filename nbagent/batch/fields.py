@@ -1,6 +1,6 @@
 """Turns a value of an output type into a row of typed columns.
 
-The columns are a pydantic model's fields, and those of nested models, such as `address.city`. Text has the pandas
+Each field of a pydantic model is a column, and so are nested fields, such as `address.city`. Text has the pandas
 string type, whole numbers `Int64`, numbers `Float64`, flags `boolean`, times `datetime64[us, UTC]`. Lists, dicts and
 unions stay Python objects. A type that is not a model has one column, `answer`.
 """

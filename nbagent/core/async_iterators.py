@@ -46,7 +46,7 @@ class YieldPoint:
 
 
 class InContext(Generic[T]):
-    """The items of `stream`, whose code runs in `context` whoever reads it.
+    """The items of `stream`, whose code always runs in `context`.
 
     An async generator has no context of its own: it runs in the context of the code that reads the next item. Here it
     runs in `context`, where its changes persist without affecting the reader.
@@ -80,5 +80,5 @@ def _step(awaitable: Awaitable[T], context: Context) -> Generator[Any, Any, T]:
             return value
         try:
             resume = partial(steps.send, (yield waits_for))
-        except BaseException as error:  # noqa: BLE001  passed to the awaitable, as `await` does (PEP 380)
+        except BaseException as error:  # noqa: BLE001  whatever is thrown in goes on to the awaitable, as `await` does
             resume = partial(steps.throw, error)

@@ -58,7 +58,7 @@ async def run_loop(run: Run, message: Any) -> AsyncGenerator[Event]:
         run.result.status, run.result.status_reason = "interrupted", "The run was interrupted."
         run.emit(events.Interrupted(run.result.content, messages=run.closing_messages), _complete_result(run))
         raise
-    except Exception as error:  # noqa: BLE001  the last event has it, and `chat` raises it
+    except Exception as error:  # noqa: BLE001  it becomes the last event, from which `chat` raises it
         last = run.emit(_failure(error, run), _complete_result(run))
     finally:
         run.spent.over = True

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 #: How many rows a display shows, and how many characters of a value.
 ROWS, WIDTH = 60, 160
-#: What is plotted without scorers, with the axis labels.
+#: The measures plotted without scorers, with their axis labels.
 MEASURES = {"seconds": "seconds per row", "tokens": "tokens per row", "cost": "dollars per row"}
 
 

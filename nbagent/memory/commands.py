@@ -1,4 +1,4 @@
-"""The six commands on notes. Their names and parameters are those of Claude's memory tool; the results are ours.
+"""The six commands on notes. Names and parameters match Claude's memory tool; the results are our own.
 
 https://platform.claude.com/docs/en/agents-and-tools/tool-use/memory-tool
 

@@ -1,7 +1,7 @@
 """A file of notes: a SQLite table with a version for each note, and a full-text index.
 
 Each change is one transaction, so several kernels may use one file at the same time. Versions come from one counter per
-file, so a version never stands for two texts, even if a note is deleted and written again.
+file, so no version is used twice, even if a note is deleted and written again.
 """
 
 from __future__ import annotations

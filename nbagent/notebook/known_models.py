@@ -108,7 +108,7 @@ def model_facts(provider: str, model: str) -> ModelFacts:
 
 
 def local_models() -> dict[str, LocalModel]:
-    """The models on this machine by `provider:model`: nbagent's own, and those of running servers.
+    """The models on this machine by `provider:model`: nbagent's own and those that running servers offer.
 
     Blocks. If two servers have a model of the same name, the first one is used.
     """

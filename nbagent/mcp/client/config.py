@@ -53,7 +53,7 @@ class _Input(BaseModel):
         default = f" [{self.default}]" if self.default else ""
         try:
             answer = (getpass if self.password else input)(f"{self.description or self.id}{choices}{default}: ")
-        except (EOFError, NotImplementedError):  # no terminal, or a kernel without input
+        except (EOFError, NotImplementedError):  # no terminal, or a kernel whose client has no input box
             fix = f'Pass from_config(…, inputs={{"{self.id}": "…"}})'
             raise ValueError(f"${{input:{self.id}}} has no value, and there is nobody to ask. {fix}") from None
         return answer.strip() or self.default

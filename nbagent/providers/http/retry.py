@@ -61,7 +61,7 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
     return None
 
 
-class RequestRevised(Exception):  # noqa: N818  not a failure
+class RequestRevised(Exception):  # noqa: N818  ends an attempt, as StopIteration ends a loop
     """Raised by an attempt whose request was refused and then changed, to send it again immediately.
 
     `event` describes the change.

@@ -77,11 +77,11 @@ FORMAT = SQLiteFormat("conversations of the server", "nbcv", version=2, tables=_
 MEMORY = ":memory:"
 
 _FIELDS = ", ".join(FIELDS)
-_SELECT = f"SELECT id, {_FIELDS} FROM conversations WHERE owner = ? AND updated > ?"  # noqa: S608  only our own names
+_SELECT = f"SELECT id, {_FIELDS} FROM conversations WHERE owner = ? AND updated > ?"  # noqa: S608  the fields are constants of `store`
 _WRITE = f"""
     INSERT INTO conversations (owner, id, {_FIELDS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT (owner, id) DO UPDATE SET {", ".join(f"{name} = excluded.{name}" for name in FIELDS)}
-"""  # noqa: S608  only our own names
+"""  # noqa: S608  the fields are constants of `store`
 
 
 class SQLiteStore(ConversationStore):

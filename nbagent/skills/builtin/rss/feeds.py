@@ -189,7 +189,7 @@ def read_feed(body: bytes, name: str, headers: dict[str, str]) -> list[Article]:
         text = re.sub(rb"<!(?!--|\[CDATA\[)", b"&lt;!", convert_to_utf8(headers, body, {}))
         headers = {**headers, "content-type": "application/xml; charset=utf-8"}
         parsed = feedparser.parse(BytesIO(text), response_headers=headers, **options)
-    except Exception as error:  # noqa: BLE001  feedparser raises errors of many kinds
+    except Exception as error:  # noqa: BLE001  feedparser's errors share no class, and a broken feed must not end the others
         raise FeedError(f"it can't be read: {shortened(str(error), 200)}") from None
     if not parsed.entries and not parsed.get("version"):
         raise FeedError("it is not a feed")

@@ -242,13 +242,11 @@ hooks: $(VENV)/.dev ## run lint and types before each commit
 	@$(BIN)/pre-commit install
 
 # The documentation shows what the newest pandas and Matplotlib print: NaN where pandas 2 says <NA>, a picture's size.
-# The code in C of pandas 2 notices pyarrow even where a test hides it; release-check installs nbagent without it.
 test-lowest: $(LOWEST)/.lowest ## the tests with the oldest versions of everything that nbagent needs (long)
 	@$(LOWEST)/bin/nbagent pull >/dev/null
 	@echo "Tests with the oldest supported versions"
 	@JUPYTER_PATH=$(CURDIR)/$(LOWEST)/share/jupyter $(LOWEST)/bin/pytest -q $(SPREAD) $(OLD_WARNINGS) \
-	  --ignore=tests/test_documented_pages.py \
-	  --deselect=tests/test_public_names.py::test_each_feature_tells_of_the_extra_that_it_lacks tests
+	  --ignore=tests/test_documented_pages.py tests
 
 release-check: $(VENV)/.dev $(RELEASE)/.release test-lowest ## build wheel and sdist, and install them with each extra on each Python (minutes)
 	@$(PULL)

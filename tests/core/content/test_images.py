@@ -105,7 +105,8 @@ def test_accepted_messages_with_images():
         assert as_messages(said) == [ready]
     for alone in (file(), png, io.BytesIO(file()), Image(file(), "image/png")):
         assert as_messages(alone) == [LLMMessage("user", [png])]
-    assert as_messages([{"role": "user", "content": file()}]) == [LLMMessage("user", [png])]
+    for one in (file(), png):
+        assert as_messages([{"role": "user", "content": one}]) == [LLMMessage("user", [png])]
     assert as_messages([ready])[0] is ready
     assert as_messages([LLMMessage("user", content)]) == [ready]
     assert as_messages([]) == []

@@ -43,6 +43,30 @@ def test_the_agent_of_the_notebook_over_http(shared):
             client.get("/healthz")
 
 
+ON_MAIN_THREAD = """
+import threading
+
+@tool(main_thread=True)
+def thread() -> str:
+    "The name of this thread."
+    return threading.current_thread().name
+
+def answer(messages, functions):
+    return FunctionCall("thread", {}) if messages[-1].role == "user" else messages[-1].text
+
+agent = Agent(ScriptedProvider(answer), tools=nbagent.live)
+nbagent.core.background._main_loop.clear()  # as in a kernel that has not run any cell since it loaded the extension
+get_ipython().run_line_magic("agent", "serve")
+"""
+
+
+@pytest.mark.kernel
+def test_a_main_thread_tool_when_the_cell_that_serves_also_loads_the_extension(shared):
+    with client_of(shared.ok(ON_MAIN_THREAD)) as client:
+        assert client.post("/agent/chat", json={"message": "Where?"}).json()["response"] == "MainThread"
+    shared.ok("%agent serve --stop")
+
+
 WIPE = """
 @tool(approve=True)
 def wipe() -> str:

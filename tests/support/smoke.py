@@ -100,7 +100,9 @@ def try_redis() -> None:
 
 def try_acp() -> None:
     command = [sys.executable, "-m", "nbagent.cli", "acp"]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    with tempfile.TemporaryDirectory() as folder:  # not the user's own conversations
+        own = os.environ | {"XDG_DATA_HOME": folder}
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, env=own)
     if done.returncode:
         raise ImportError(done.stderr)
 

@@ -70,7 +70,7 @@ async def run_loop(run: Run, message: Any) -> AsyncGenerator[Event]:
 def _remove_if_refused(run: Run, prompt: LLMMessage) -> None:
     """Remove a refused prompt from the history, because Claude refuses everything after it.
 
-    https://docs.anthropic.com/en/docs/test-and-evaluate/strengthen-guardrails/handle-streaming-refusals
+    https://platform.claude.com/docs/en/test-and-evaluate/strengthen-guardrails/handle-streaming-refusals
     """
     if run.result.finish_reason != "refusal":
         return

@@ -28,7 +28,7 @@ Part = dict[str, Any]
 #: Figures and PIL images are scaled down to this many pixels on the longest side, as providers do themselves.
 MAX_SIDE = 1568
 #: Files and bytes within these limits are sent unchanged: Claude and Zhipu accept 5 MiB of base64 and 8000 pixels.
-#: https://docs.anthropic.com/en/docs/build-with-claude/vision
+#: https://platform.claude.com/docs/en/build-with-claude/vision
 MAX_BYTES = 5 * 2**20 * 3 // 4
 MAX_FILE_SIDE = 8000
 

@@ -2,12 +2,12 @@
 
 An answer's content blocks are kept unchanged, and go back to the same provider as they are, with thinking and
 signatures. A conversation from elsewhere is rebuilt from its text and calls. Format:
-https://docs.anthropic.com/en/api/messages
+https://platform.claude.com/docs/en/api/messages/create
 
 A request may have four prompt-cache breakpoints, none of which may outlast an earlier one. The user's own, in a content
 part or a tool, stay unchanged. Ours use the rest, in this order: the last group of user messages (which reads earlier
 content from the cache and writes new content), the system prompt, the group before it, the tools. Breakpoints:
-https://docs.anthropic.com/en/docs/prompt-caching
+https://platform.claude.com/docs/en/build-with-claude/prompt-caching
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _UNCHECKED = (
     *str.split("minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength"),
     *str.split("minItems maxItems uniqueItems"),
 )
-#: https://docs.anthropic.com/en/api/handling-stop-reasons
+#: https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons
 FINISH_REASONS = {
     "end_turn": "stop",
     "stop_sequence": "stop",

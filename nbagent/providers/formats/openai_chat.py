@@ -7,7 +7,7 @@ Encoding follows the provider's facts. Decoding is universal: every known dialec
 - Images arrive next to the text or among its parts.
 - Usage arrives in any chunk, or in several.
 
-Format: https://platform.openai.com/docs/api-reference/chat
+Format: https://developers.openai.com/api/reference/resources/chat
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 An answer's output items are kept unchanged, and go back to the same provider as they are, in order, with encrypted
 reasoning. A conversation from elsewhere is rebuilt from its text and calls. Format:
-https://platform.openai.com/docs/api-reference/responses
+https://developers.openai.com/api/reference/resources/responses
 """
 
 from __future__ import annotations

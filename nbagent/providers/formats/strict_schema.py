@@ -1,8 +1,8 @@
 """Converts a JSON Schema to the strict form that providers can enforce for a whole answer.
 
 Every object lists its properties and allows no others.
-Rules: https://platform.openai.com/docs/guides/structured-outputs,
-https://docs.anthropic.com/en/docs/build-with-claude/structured-outputs
+Rules: https://developers.openai.com/api/docs/guides/structured-outputs,
+https://platform.claude.com/docs/en/build-with-claude/structured-outputs
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """OpenRouter, which passes requests on to many providers.
 
-Thinking: https://openrouter.ai/docs/use-cases/reasoning-tokens (read in November 2026)
+Thinking: https://openrouter.ai/docs/guides/best-practices/reasoning-tokens (read in November 2026)
 """
 
 from nbagent.providers.provider_facts import LEVELS, ModelProfile, OwnTool, ProviderFacts, same_words

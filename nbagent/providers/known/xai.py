@@ -1,6 +1,7 @@
 """xAI. Read in November 2026:
 
-- https://docs.x.ai/guides/reasoning: each model's levels; only the Responses API returns the reasoning
+- https://docs.x.ai/developers/model-capabilities/text/reasoning: each model's levels; only the Responses API returns
+  the reasoning
 - https://docs.x.ai/developers/cost-tracking: the usage includes the request's cost
 """
 

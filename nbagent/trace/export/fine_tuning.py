@@ -1,7 +1,7 @@
 """Runs as examples for fine-tuning, in OpenAI's chat format: see `Trace.export`.
 
 Each line is an example: `{"messages": [...], "tools": [...]}`, with messages and tools as chat completions have them.
-https://platform.openai.com/docs/guides/supervised-fine-tuning
+https://developers.openai.com/api/docs/guides/supervised-fine-tuning
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def errors_table() -> str:
         if isinstance(kind, type) and issubclass(kind, NbagentError):
             flags = ["yes" if getattr(kind, name, False) else "" for name in ("retryable", "may_fall_back")]
             rows.append((f"`{kind.__name__}`", _prose(kind.__doc__), *flags))
-    return _table("| error | meaning | sent again | next model asked |", rows)
+    return _table("| error | meaning | sent again | falls back |", rows)
 
 
 def _arguments(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:

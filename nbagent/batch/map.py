@@ -6,6 +6,7 @@ import logging
 import math
 import os
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -191,15 +192,16 @@ class Map:
             missing = self._missing(kept)
             await self._check_cost(missing)
             by_key = {row.key: row for row in missing}
-            total, watchers = len({row.key for row in self._rows}), self._agent.bar_watchers
+            equal_rows, watchers = Counter(row.key for row in self._rows), self._agent.bar_watchers
+            done = len(self._rows) - sum(equal_rows[row.key] for row in missing)
             try:
-                with map_progress(total, total - len(missing), self._progress, watchers) as (show, note):
+                with map_progress(len(self._rows), done, self._progress, watchers) as (show, note):
 
                     def keep(answer: Answer) -> None:
                         self._answers[answer.key] = answer
                         if answer.is_final:
                             kept.add(answer, by_key[answer.key].messages[-1].text)
-                        show(answer)
+                        show(answer, equal_rows[answer.key])
 
                     async with heartbeat():
                         await self._engine.ask_rows(replace(self._batch, note=note), missing, keep)

@@ -16,21 +16,22 @@ TICK_S = 1.0
 @contextmanager
 def map_progress(
     total: int, done: int, shown: bool, watchers: Iterable[Callable[[str], None]]
-) -> Iterator[tuple[Callable[[Answer], None], Callable[[str], None]]]:
+) -> Iterator[tuple[Callable[[Answer, int], None], Callable[[str], None]]]:
     """Show the bar. Yields a function to call with each answer, and one that shows what the map is waiting for.
 
-    `done` is how many rows had answers already. For `watchers` see `progress_bar`.
+    The first one takes the answer and how many rows share it. `done` is how many rows had answers already. For
+    `watchers` see `progress_bar`.
     """
     dollars, errors = 0.0, 0
     with progress_bar(total, "map", "row", done=done, shown=shown, watchers=watchers) as bar:
 
-        def add(answer: Answer) -> None:
+        def add(answer: Answer, rows: int) -> None:
             nonlocal dollars, errors
             dollars += answer.cost or 0.0
             errors += answer.status == "error"
             bar.set_postfix_str(f"${dollars:.4f} · {errors} error{'' if errors == 1 else 's'}", refresh=False)
             if answer.status != "left":
-                bar.update()
+                bar.update(rows)
 
         async def tick() -> None:
             """Show the time, and the answers since tqdm's last update."""

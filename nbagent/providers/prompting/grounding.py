@@ -1,8 +1,9 @@
 """Finds the tool for a request, and the pieces of the request that can be arguments, without using the model.
 
-`best_tool` chooses a tool by the words that it shares with the request, and by how well the request fills it. A
-`Filling` has the request's values for each parameter of a tool, likeliest first: an enum value, a number, a quotation,
-a name. If several are likely, the model chooses.
+`best_tool` chooses a tool by the words that it shares with the request, and by how well the request fills it.
+`follow_up` reads a request such as "And for Oslo?", which changes the last call. A `Filling` has the request's values
+for each parameter of a tool, likeliest first: an enum value, a number, a quotation, a name. If several are likely, the
+model chooses.
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ Choices = dict[str, list[Any]]
 THRESHOLD = 1.5
 #: The least that a piece must suit a required parameter.
 LEAST = -4
+#: The least that a piece must suit a parameter in a follow-up, whose other words say nothing.
+LEAST_CHANGED = -1
+_FOLLOW_UP = re.compile(r"\s*(and|(and )?(what|how) about)\b", re.IGNORECASE)
 #: How much likelier a leftover name or quotation is for an optional parameter.
 REST = 2.0
 #: The most values that the model chooses among, and how much less likely than the first they may be.
@@ -89,6 +93,22 @@ def best_tool(request: str, tools: Sequence[Tool], at_least: float = THRESHOLD) 
     rated = [(relevance(said, each), each) for tool in tools if (each := Filling(reading, tool)).calls]
     rating, best = max(rated, key=lambda each: each[0], default=(0.0, None))
     return (best.tool, best.calls) if best and rating >= at_least else None
+
+
+def follow_up(request: str, tool: Tool, earlier: Mapping[str, Any]) -> list[Choices]:
+    """The earlier call's arguments with the values that a follow-up changes, for each requested call.
+
+    No call if the request is no follow-up, changes nothing, or has a word with another purpose.
+
+    >>> weather = {"name": "weather", "parameters": {"properties": {"city": {"type": "string"}}, "required": ["city"]}}
+    >>> follow_up("And in Oslo?", weather, {"city": "Rome"}), follow_up("And who lives in Oslo?", weather, {})
+    ([{'city': ['Oslo']}], [])
+    """
+    if not _FOLLOW_UP.match(request):
+        return []
+    schemas = parameter_schemas(tool)  # all required: none is preferred
+    every = {"parameters": {**tool["parameters"], "required": list(schemas)}} if schemas else {}
+    return Filling(Reading(request), {**tool, **every}).changed_calls(earlier)
 
 
 def relevance(said: set[str], filling: Filling) -> float:
@@ -440,6 +460,22 @@ class Filling:
             {**found, **{name: [column[i].value] for name, column in columns.items()}}
             for i in range(count if columns else 1)
         ]
+
+    def changed_calls(self, earlier: Mapping[str, Any]) -> list[Choices]:
+        """See `follow_up`. A text that suits several parameters equally well changes none."""
+        changed: set[str] = set()
+        for name, piece in self.chosen.items():
+            rivals = self._open("string", None) if piece.kind == "words" else []
+            fit, *others = (_weighed(self.text_features(piece, each), _TEXT) for each in (name, *rivals))
+            if self.fits[name] > LEAST_CHANGED and all(other < fit for other in others):
+                changed.add(name)
+        pieces = [piece for name in changed for piece in (self.chosen[name], *self._column(name))]
+        used = {place for piece in pieces for place in piece.places}
+        rest = {self.reading.stems[i] for i in range(len(self.reading)) if self.reading.is_word(i) and i not in used}
+        if not changed or rest - self.spoken:
+            return []
+        kept = {name: [value] for name, value in earlier.items()}
+        return [{**kept, **{name: call[name] for name in changed}} for call in self._calls()]
 
     def _column(self, name: str) -> list[Piece]:
         """The pieces linked to a parameter's piece, by "and" or a common word such as a unit."""

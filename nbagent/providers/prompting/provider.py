@@ -26,7 +26,7 @@ from nbagent.providers.base import WrapperProvider
 from nbagent.providers.formats.documents import sendable_documents
 from nbagent.providers.formats.images import without_images
 from nbagent.providers.options.provider_tools import check_available
-from nbagent.providers.prompting.grounding import THRESHOLD, Choices, best_tool
+from nbagent.providers.prompting.grounding import THRESHOLD, Choices, best_tool, follow_up
 from nbagent.providers.prompting.json_tool_prompt import ask_for_call, first_json_object
 from nbagent.providers.prompting.reading import is_readable
 from nbagent.providers.prompting.result_sentences import repeats_itself, result_sentence
@@ -149,7 +149,8 @@ class PromptedProvider(WrapperProvider):
         if isinstance(self.inner, Completer):
             text = request.messages[-1].text
             tools = tools if len(text) <= self.inner.n_ctx * CHARS_PER_TOKEN else []  # too long for the model
-            if best := best_tool(text, tools, at_least=float("-inf") if is_forced else THRESHOLD):
+            best = best_tool(text, tools, at_least=float("-inf") if is_forced else THRESHOLD)
+            if best := best or changed_call(request.messages, tools):
                 async for word in self.inner.load():
                     yield word
                 calls, usage = await self._grounded_calls(self.inner, text, *best)
@@ -247,6 +248,15 @@ def answers_unaided(request: ModelRequest) -> bool:
     """Whether tools are on offer but none was called since the last prompt, so that an answer is from memory."""
     turn_start = max((i for i, message in enumerate(request.messages) if message.opens_turn), default=0)
     return bool(request.tools) and not any(message.role == "tool" for message in request.messages[turn_start:])
+
+
+def changed_call(messages: Sequence[LLMMessage], tools: Sequence[Tool]) -> tuple[Tool, list[Choices]] | None:
+    """The previous turn's last call as the last message changes it, for example "And for Oslo?"; None if it doesn't."""
+    starts = [i for i, message in enumerate(messages) if message.opens_turn]
+    calls = [call for message in messages[starts[-2] :] for call in message.tool_calls or ()] if len(starts) > 1 else []
+    tool = next((tool for tool in tools if calls and tool["name"] == calls[-1].name), None)
+    wanted = follow_up(messages[-1].text, tool, calls[-1].arguments) if tool else []
+    return (tool, wanted) if tool and wanted else None
 
 
 def checked_call(tool: Tool, arguments: Any) -> FunctionCall | None:

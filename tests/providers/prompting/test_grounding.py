@@ -3,7 +3,7 @@
 import pytest
 from support.small_tools import MEAN_BY, MEDIAN, TIMER, TOOLS, WEATHER, tool
 
-from nbagent.providers.prompting.grounding import Filling, best_tool
+from nbagent.providers.prompting.grounding import Filling, best_tool, follow_up
 from nbagent.providers.prompting.reading import Reading
 from nbagent.providers.prompting.schemas import parameter_schemas
 
@@ -75,6 +75,24 @@ def test_each_argument_gets_its_value_from_the_request(request_text, asked, argu
 )
 def test_several_values_for_one_argument_are_several_calls(request_text, asked, calls):
     assert ground(request_text, asked) == calls
+
+
+@pytest.mark.parametrize(
+    ("request_text", "asked", "earlier", "calls"),
+    [
+        ("And for Oslo?", WEATHER, {"city": "Rome"}, [{"city": "Oslo"}]),
+        ("How about Oslo and New York?", WEATHER, {"city": "Rome"}, [{"city": "Oslo"}, {"city": "New York"}]),
+        ("and by sex?", MEAN_BY, {"column": "c", "group": "island"}, [{"column": "c", "group": "sex"}]),
+        ("And size 44?", SHOES, {"size": 43, "brand": "Acme"}, [{"size": 44, "brand": "Acme"}]),
+        ("And to Lima?", ROUTE, {"start": "Oslo", "end": "Rome"}, []),  # either end
+        ("What about the mayor of Oslo?", WEATHER, {"city": "Rome"}, []),
+        ("And thank you!", WEATHER, {"city": "Rome"}, []),
+        ("Oslo", WEATHER, {"city": "Rome"}, []),
+    ],
+)
+def test_a_follow_up_changes_the_earlier_call(request_text, asked, earlier, calls):
+    found = follow_up(request_text, asked, earlier)
+    assert [{name: values[0] for name, values in call.items()} for call in found] == calls
 
 
 def test_references_and_other_forms_of_schemas_are_read():

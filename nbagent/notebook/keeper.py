@@ -285,7 +285,7 @@ class Keeper:
             earlier = saved.load(self.path)
             if not turns_only_in(all_messages(earlier), all_messages(kept)):
                 return
-            said = f"{count_questions(earlier.messages)} from an earlier kernel, for `%agent restore {{}}`"
+            said = f"{count_prompts(earlier.messages)} from an earlier kernel, for `%agent restore {{}}`"
         except ConfigurationError:
             said = f"the earlier content of {self.path.name}, which is not a conversation"
         asides = (self.path.with_name(f"{self.path.stem}.{number}.json") for number in count(1))
@@ -296,14 +296,14 @@ class Keeper:
         self._news.append(f"{aside.name} has {said.format(aside.name)}.")
 
 
-def count_questions(messages: Sequence[LLMMessage]) -> str:
+def count_prompts(messages: Sequence[LLMMessage]) -> str:
     """The number of prompts in a conversation, in words.
 
-    >>> count_questions([LLMMessage("user", "Why?")])
-    '1 question'
+    >>> count_prompts([LLMMessage("user", "Why?")])
+    '1 prompt'
     """
     number = sum(message.opens_turn for message in messages)
-    return f"{number} question{'s' * (number != 1)}"
+    return f"{number} prompt{'s' * (number != 1)}"
 
 
 def _remove(path: Path) -> None:

@@ -102,7 +102,7 @@ def test_the_conversation_is_there_when_the_notebook_is_opened_again(lab):
     )
     lab.command(page, "notebook:run-all-cells")
     page.get_by_placeholder("Ask anything").first.wait_for()
-    expect(page.locator(".jp-Cell").last).to_contain_text("2 questions from kept.agent.json")
+    expect(page.locator(".jp-Cell").last).to_contain_text("2 prompts from kept.agent.json")
     panel = page.locator(".nbagent-panel")
     expect(panel).to_contain_text("Gentoo are heaviest.")
     expect(panel.locator("summary")).to_contain_text("mean_by")

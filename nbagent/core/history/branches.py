@@ -38,13 +38,13 @@ class Branch:
         """The first prompt on one line, shortened, and the number of prompts.
 
         >>> Branch("conv_1", [LLMMessage("user", "Why?")]).title
-        'Why? · 1 question'
+        'Why? · 1 prompt'
         """
         questions = self.questions
         if not questions:
             return "New chat"
         first = shortened(" ".join(questions[0].text.split()), TITLE_CHARS)
-        return f"{first} · {len(questions)} question{'s' * (len(questions) > 1)}"
+        return f"{first} · {len(questions)} prompt{'s' * (len(questions) > 1)}"
 
     def __repr__(self) -> str:
         return f"<Branch {self.title!r}>"

@@ -164,7 +164,7 @@ class AgentMagics(Magics):
         """Show the agent in the variable `agent`, or change it: `%agent help` lists the commands."""
         name, *words = line.split() or ["status"]
         if name not in COMMANDS:
-            hint = "; write a question below a line %%agent" if len(words) > 1 else options.suggestion(name, COMMANDS)
+            hint = "; write a prompt below a line %%agent" if len(words) > 1 else options.suggestion(name, COMMANDS)
             raise UsageError(f"%agent {name}: not a command{hint}")
         if words and not COMMANDS[name].usage:  # `%agent new analyst` must not change another agent
             raise UsageError(f"%agent {name} takes no arguments: it works on the agent in the variable agent")
@@ -335,7 +335,7 @@ class AgentMagics(Magics):
 
         view = CellView(transcript, show, live=is_watched(self.shell))
         if stream.waits:
-            view.wait_for("an earlier question to this agent")
+            view.wait_for("an earlier prompt to this agent")
         if current.get().run is None:
             set_current(approver=NotebookApprover(partial(is_watched, self.shell), view.waiting_for_approval))
         return view

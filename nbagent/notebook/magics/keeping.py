@@ -17,7 +17,7 @@ from nbagent.notebook.keeper import (
     all_messages,
     begin_keeping,
     conversation_path,
-    count_questions,
+    count_prompts,
     current_keeper,
     end_keeping,
     kept_now,
@@ -42,8 +42,8 @@ def keep(shell: Any, agent: Agent, words: Sequence[str]) -> None:
     if path.exists():
         kept = saved.load(path)
         if turns_only_in(all_messages(kept), all_messages(kept_now(agent))):
-            questions = count_questions(kept.messages)
-            keeper.offer = f"{path.name} has {questions}, {_saved_at(path)}: %agent restore brings them back."
+            prompts = count_prompts(kept.messages)
+            keeper.offer = f"{path.name} has {prompts}, {_saved_at(path)}: %agent restore brings them back."
             print(keeper.offer)
 
 
@@ -60,7 +60,7 @@ def restore(shell: Any, agent: Agent, words: Sequence[str]) -> None:
         raise UsageError("%agent restore: the agent is answering. Wait, or stop it with `%agent stop`")
     kept, here = saved.load(path), kept_now(agent)
     trace = Trace.load(trace_path(path)) if trace_path(path).exists() else None
-    count = count_questions(kept.messages)
+    count = count_prompts(kept.messages)
     if not turns_only_in(all_messages(kept), all_messages(here)):
         print(f"Nothing to restore: the conversation has all of {path.name} ({count}).")
         return
@@ -72,7 +72,7 @@ def restore(shell: Any, agent: Agent, words: Sequence[str]) -> None:
     is_theirs = not agent.system_prompt and bool(system)
     agent.system_prompt = agent.system_prompt or system
     agent.context.resume(kept.branches, kept.here, mine)
-    also = f" {count_questions(mine).capitalize()} of this kernel come after." if mine else ""
+    also = f" {count_prompts(mine).capitalize()} of this kernel come after." if mine else ""
     others = len(kept.branches) - 1
     also += f" {others} other branch{'es' * (others > 1)} as well." if others else ""
     traced = "" if trace is not None else f" There is no {trace_path(path).name}, so nothing is known about their runs."

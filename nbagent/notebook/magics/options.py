@@ -38,7 +38,7 @@ def parse(magic: Any, line: str, namespace: dict[str, Any]) -> Any:
     except UsageError as error:
         raise UsageError(f"%%agent: {str(error).removeprefix('argument ')}") from None
     if unknown and not unknown[0].startswith("-"):
-        raise UsageError(f"%%agent: unexpected {unknown[0]!r}: write [NAME] [options] here, and the question below")
+        raise UsageError(f"%%agent: unexpected {unknown[0]!r}: write [NAME] [options] here, and the prompt below")
     if unknown:
         name = unknown[0].partition("=")[0]
         known = [each for action in magic.parser._actions for each in action.option_strings]
@@ -121,7 +121,7 @@ def variable(text: str) -> str:
     """The type of an argument that names a variable."""
     if text.isidentifier() and not iskeyword(text):
         return text
-    raise ArgumentTypeError(f"expected a variable name, got {text!r}: %%agent [NAME] [options], the question below")
+    raise ArgumentTypeError(f"expected a variable name, got {text!r}: %%agent [NAME] [options], the prompt below")
 
 
 def expression(text: str) -> str:

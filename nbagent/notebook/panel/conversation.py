@@ -156,7 +156,7 @@ class PanelConversation:
         if self._cells.is_blocked:
             return "The kernel is busy with a cell: clicks and questions wait until it ends."
         n_waiting = sum(not prompt.is_started for prompt in self._pending)
-        waiting = f"{n_waiting} more question{'s wait' if n_waiting > 1 else ' waits'}." if n_waiting else ""
+        waiting = f"{n_waiting} more prompt{'s wait' if n_waiting > 1 else ' waits'}." if n_waiting else ""
         if self.is_busy and n_waiting == len(self._pending):
             return f"A cell is asking; the kernel's stop button stops it. {waiting}".rstrip()
         return waiting if n_waiting < len(self._pending) else self._done
@@ -312,9 +312,9 @@ class PanelConversation:
         before = self._pending[: self._pending.index(prompt)]
         running = [entry.run for entry in self._running.values() if entry is not None]
         if any(each.give_back != prompt.give_back for each in before):
-            return "waiting for another panel's question"
+            return "waiting for another panel's prompt"
         if before:
-            return "waiting for the question before it"
+            return "waiting for the prompt before it"
         if running and running[0].get("source") != "panel":
             return f"waiting for the run {asked_in(running[0]).replace('cell', 'in cell')} to end"
         return "waiting for an earlier run" if self.is_busy else "waiting"

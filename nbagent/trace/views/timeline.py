@@ -205,7 +205,7 @@ def unit(found: Sequence[Span]) -> str:
     """The label of the time axis: its unit, and a note about omitted time."""
     is_cut = any(span.seconds - (span.end - span.start) > 0.01 * span.seconds for span in found)
     left_out = [
-        *(["pauses between questions"] if len({span.run for span in found}) > 1 else []),
+        *(["pauses between prompts"] if len({span.run for span in found}) > 1 else []),
         *(["long waits for approval"] if is_cut else []),
     ]
     return f"seconds ({' and '.join(left_out)} left out)" if left_out else "seconds"

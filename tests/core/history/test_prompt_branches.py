@@ -98,9 +98,9 @@ def test_conversations_can_be_left_and_continued(agent):
     agent.chat_sync("An\nother? " + "x" * 99)
     agent.system_prompt = "Be long."
     another, one = (each.title for each in context.conversations)
-    assert one == "one · 2 questions"
+    assert one == "one · 2 prompts"
     assert another.startswith("An other? xxx")
-    assert another.endswith("x… · 1 question")
+    assert another.endswith("x… · 1 prompt")
     assert len(another) < 80
     context.switch(context.conversations[1])
     assert [message.text for message in agent.conversation_history[:2]] == ["Be long.", "one"]
@@ -117,7 +117,7 @@ def test_a_new_conversation_can_start_with_the_turns_up_to_a_prompt(agent):
     assert asked(agent) == ["one", "two"]
     assert all(a is b for a, b in zip(before[:5], agent.conversation_history, strict=True)), "with the answer"
     agent.chat_sync("and here?")
-    assert [each.title for each in context.conversations] == ["one · 3 questions"] * 2
+    assert [each.title for each in context.conversations] == ["one · 3 prompts"] * 2
     assert places(agent) == ["1/1"] * 3
     context.switch(context.conversations[1])
     assert asked(agent) == ["one", "two", "three"]

@@ -59,7 +59,7 @@ async def test_loaded_branches_share_messages_as_before(tmp_path):
     assert loaded.messages == agent.conversation_history
     other = Agent("scripted")
     other.context.resume(loaded.branches, loaded.here)
-    assert [each.title for each in other.context.versions(loaded.here.questions[1])] == ["one · 2 questions"] * 2
+    assert [each.title for each in other.context.versions(loaded.here.questions[1])] == ["one · 2 prompts"] * 2
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,7 @@ def test_a_tool_that_was_switched_off_comes_back_with_its_options(kernel):
         ("stop nobody", "there is no agent nobody; there are agent"),
         ("key nobody", "where PROVIDER is one of openai, claude"),
         ("load missing.json", "No such file"),
-        ("who is there", "not a command; write a question below a line %%agent"),
+        ("who is there", "not a command; write a prompt below a line %%agent"),
         ("tool", "%agent tool: not a command; did you mean tools?"),
     ],
 )
@@ -151,9 +151,9 @@ def test_usage_is_explained(kernel, line, said):
 def test_after_a_new_conversation_the_others_can_be_continued(kernel):
     kernel.ok("agent.provider = ScriptedProvider(lambda m, f: str(len(m)))")
     kernel.ok("%%agent\nWhich\x07 species?")
-    assert "stays in %agent conversations: Which␇ species? · 1 question." in kernel.ok("%agent new").stdout
+    assert "stays in %agent conversations: Which␇ species? · 1 prompt." in kernel.ok("%agent new").stdout
     kernel.ok("%%agent\nanother")
-    listed = "1 ● another · 1 question\n2   Which␇ species? · 1 question\n"
+    listed = "1 ● another · 1 prompt\n2   Which␇ species? · 1 prompt\n"
     assert kernel.ok("%agent conversations").stdout == listed
     assert "2 ● Which␇ species?" in kernel.ok("%agent conversations 2").stdout
     kernel.ok("%%agent\nand more")

@@ -69,11 +69,11 @@ def test_a_conversation_comes_back_in_another_kernel(notebook):
     assert len(kept.environment) == 1
 
     with kernel_of(notebook, "two") as kernel:
-        assert "2 questions, saved 20" in kernel.ok("%agent keep").stdout
+        assert "2 prompts, saved 20" in kernel.ok("%agent keep").stdout
         panel = Panel(kernel)
-        panel.until_text("analysis.agent.json has 2 questions", "%agent restore brings them back.")
+        panel.until_text("analysis.agent.json has 2 prompts", "%agent restore brings them back.")
         restored = kernel.ok("%agent restore").stdout
-        assert restored.startswith("2 questions from analysis.agent.json, saved 20")
+        assert restored.startswith("2 prompts from analysis.agent.json, saved 20")
         assert texts(kernel) == ["four?", "", "4", "Four.", "bye?", "Bye."]
         panel.until(lambda: "twice(n=2)" in panel.text and "restore brings" not in panel.text)
         assert kernel.value("agent.trace.runs['run_id'].tolist()") == runs
@@ -124,7 +124,7 @@ def test_all_versions_and_conversations_come_back(notebook):
     with kernel_of(notebook, "two") as kernel:
         kernel.ok("%agent keep")
         panel = Panel(kernel)
-        assert "2 questions from analysis.agent.json" in (restored := kernel.ok("%agent restore").stdout)
+        assert "2 prompts from analysis.agent.json" in (restored := kernel.ok("%agent restore").stdout)
         prompt = (
             "The system prompt now comes from analysis.agent.json; agent.system_prompt = None removes it:\nBe brief.\n"
         )
@@ -144,7 +144,7 @@ def test_all_versions_and_conversations_come_back(notebook):
 
     with kernel_of(notebook, "three") as kernel:
         asks(kernel, "new")
-        assert "1 question of this kernel come after. 3 other" in kernel.ok("%agent restore").stdout
+        assert "1 prompt of this kernel come after. 3 other" in kernel.ok("%agent restore").stdout
         assert kernel.value(ASKED) == [["ONE", "two", "three"], *asked[1:3], ["else", "new"]]
 
 
@@ -164,11 +164,11 @@ def test_undo_edits_failures_and_another_agent_are_kept_too(notebook):
         kernel.ok("agent = Agent(ScriptedProvider(['Hello.']))")  # this loses nothing that was kept
         assert said(talk) == ["first", "ONE", "two", "TWO"]
         moved = kernel.ok("%%agent\nhello").stdout
-        assert "analysis.agent.1.json has 2 questions" in moved
+        assert "analysis.agent.1.json has 2 prompts" in moved
         assert said(talk) == ["hello", "Hello."]
         assert said(notebook.with_name("analysis.agent.1.json")) == ["first", "ONE", "two", "TWO"]
         assert Trace.load(notebook.with_name("analysis.agent.1.sqlite")).runs["prompt"].tolist()[:2] == ["one", "two"]
-        assert "1 question of this kernel come" in kernel.ok("%agent restore analysis.agent.1.json").stdout
+        assert "1 prompt of this kernel come" in kernel.ok("%agent restore analysis.agent.1.json").stdout
         assert texts(kernel) == ["first", "ONE", "two", "TWO", "hello", "Hello."]
         assert said(talk) == texts(kernel)
         assert "no longer kept" in kernel.ok("%agent keep off").stdout.lower()

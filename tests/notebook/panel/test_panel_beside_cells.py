@@ -93,9 +93,9 @@ def test_a_waiting_question_says_what_it_waits_for(kernel, tmp_path):
     one.ask("from one panel")
     one.until_text(f"waiting for the run in cell [{number}] to end…")
     two.ask("from the other")
-    one.until_text("waiting for another panel's question…")
+    one.until_text("waiting for another panel's prompt…")
     waiting = kernel.send("%%agent\nfrom a cell")
-    kernel.until(waiting, lambda: "waiting for an earlier question to this agent…" in waiting.text)
+    kernel.until(waiting, lambda: "waiting for an earlier prompt to this agent…" in waiting.text)
     gate.touch()
     one.until(lambda: one.text.count("begun ended") == 4)
     assert "waiting" not in one.text
@@ -124,7 +124,7 @@ def test_stop_returns_unsent_prompts_to_the_box(kernel):
     panel.until_text("begun")
     panel.ask("second")
     panel.ask("third")
-    panel.until(lambda: panel.text.count("waiting for the question before it…") == 2)
+    panel.until(lambda: panel.text.count("waiting for the prompt before it…") == 2)
     panel.click("Stop")
     panel.until(lambda: panel.box == "second\n\nthird")
     assert history(kernel) == "[('user', 'first'), ('assistant', 'begun ')]"

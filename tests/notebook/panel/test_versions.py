@@ -120,4 +120,4 @@ def test_an_earlier_prompt_is_retried_and_continued_in_another_conversation(kern
     panel.click("New chat")
     panel.until(lambda: "one" not in panel.text)
     kernel.ok("%%agent\nfour")
-    panel.until(lambda: panel.state["conversations"][0][1] == "four · 1 question")
+    panel.until(lambda: panel.state["conversations"][0][1] == "four · 1 prompt")

@@ -102,7 +102,7 @@ def try_acp() -> None:
     command = [sys.executable, "-m", "nbagent.cli", "acp"]
     with tempfile.TemporaryDirectory() as folder:  # not the user's own conversations
         own = os.environ | {"XDG_DATA_HOME": folder}
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, env=own)
+        done = subprocess.run(command, input="", capture_output=True, text=True, check=False, env=own)
     if done.returncode:
         raise ImportError(done.stderr)
 

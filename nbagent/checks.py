@@ -46,7 +46,7 @@ def invalid(name: str, value: object, expected: str, fix: str = "", *, secret: b
 
 
 def problem_in(error: ValidationError) -> str:
-    """Return the first error and its location: `servers.files.env: Field required`. The value may be secret."""
+    """Return the first error and its location: `servers.files.env: Field required`. Leaves out the value."""
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     return ": ".join(filter(None, [".".join(map(str, first["loc"])), first["msg"].removeprefix("Value error, ")]))
 
@@ -102,7 +102,7 @@ def checked_path(path: Any, fix: str = "") -> Path:
         text = os.fspath(path)
         if isinstance(text, str) and "\0" not in text:
             return Path(text).expanduser()
-    except (TypeError, RuntimeError):  # RuntimeError: an unknown user's home folder
+    except (TypeError, RuntimeError):  # RuntimeError: the home folder of an unknown user
         pass
     raise invalid("path", path, "a path as a str or os.PathLike", fix)
 

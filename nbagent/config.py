@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 #: How many model requests one run may send.
 DEFAULT_MAX_ITERATIONS = 10
-#: How deep agents may call agents through their tools, and how many requests these may send in total.
+#: How deep agents may call agents through their tools, and how many requests they may send in total.
 DEFAULT_MAX_DEPTH = 5
 DEFAULT_MAX_REQUESTS = 1000
 
@@ -16,8 +16,8 @@ DEFAULT_MAX_REQUESTS = 1000
 class AgentConfig:
     """An agent's settings as one value, for `Agent(AgentConfig(...))`.
 
-    - `provider`: a name for `create_provider`. None means an OpenAI-compatible server at `base_url`, or without a
-      `base_url` the model's own provider.
+    - `provider`: a name for `create_provider`. None means an OpenAI-compatible server at `base_url` or, without a
+      `base_url`, the model's own provider.
     - `max_tool_iterations`: the maximum number of model requests in one run. For the other limits, and the
       environment variables and arguments that override them, see `Limits`.
     - `price`: dollars per million tokens, as for `create_provider`

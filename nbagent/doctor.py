@@ -30,7 +30,7 @@ _NO_FEATURES = frozenset({"all", "browser", "dev", "docs"})
 
 
 def report() -> str:
-    """Return the report as text. It calls no model, and names variables, never keys."""
+    """Return the report as text. Calls no model, and shows the names of keys, but never their values."""
     look = cache(lambda: local_servers(PATIENCE_S))
     # the package's name may differ, so find it by its command
     ours = next((each.dist for each in entry_points(group="console_scripts") if each.value == "nbagent.cli:main"), None)
@@ -56,7 +56,7 @@ def _version(package: str) -> str:
 
 
 def _extras(requirements: list[str]) -> str:
-    """The extras whose packages are all installed, and the others."""
+    """The extras whose packages are all installed, and the extras that miss some."""
     packages: dict[str, list[str]] = {}
     for line in requirements:
         if found := re.fullmatch(r"([\w.-]+).*extra == ['\"](\w+)['\"]", line):
@@ -72,7 +72,7 @@ def _keys() -> str:
 
 
 def _servers(found: list[LocalServer]) -> str:
-    """The servers found, with their models, or the names of those searched for."""
+    """The servers found, with their models, or the names of the missing ones."""
     lines = [f"{each.title} at {without_password(each.base_url)}: {each.model or each.problem}" for each in found]
     return "; ".join(lines) or f"no {', '.join(title for title, *_ in SERVERS)}"
 

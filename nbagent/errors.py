@@ -49,7 +49,7 @@ from nbagent.upgrade import DISTRIBUTION
 class NbagentError(Exception):
     """Base of all nbagent errors.
 
-    `partial` is the failed run's unfinished `AgentResult`, or the failed map's DataFrame so far, else None.
+    `partial` is the failed run's unfinished `AgentResult`, or the failed map's DataFrame so far, or None.
     """
 
     partial: Any = None
@@ -69,10 +69,10 @@ class MissingDependencyError(ConfigurationError):
 def missing_extra(what: str, extra: str, otherwise: str = "") -> MissingDependencyError:
     """Return the error for a feature (`what`) whose extra is not installed.
 
-    Its packages come from nbagent's own metadata; without metadata, the message names the extra.
+    The packages are read from nbagent's own metadata; without metadata, the message names the extra.
 
     >>> print(missing_extra("A picture", "plot"))                           # doctest: +ELLIPSIS
-    A picture needs this first: pip install "matplotlib>=..."
+    A picture needs packages that are not installed: pip install "matplotlib>=..."
     """
     from importlib.metadata import PackageNotFoundError, requires  # slow to load
 
@@ -83,7 +83,7 @@ def missing_extra(what: str, extra: str, otherwise: str = "") -> MissingDependen
         return MissingDependencyError(f"{what} needs {where}{otherwise}")
     packages = [line.partition(";")[0] for line in lines if line.endswith(f"extra == '{extra}'")]
     command = " ".join(f'"{package}"' for package in packages)  # the only quotes that Windows shells understand
-    return MissingDependencyError(f"{what} needs this first: pip install {command}{otherwise}")
+    return MissingDependencyError(f"{what} needs packages that are not installed: pip install {command}{otherwise}")
 
 
 class ProviderError(NbagentError):

@@ -1,7 +1,7 @@
-"""Request costs: reported by the provider, computed from your own `price`, or from the `genai-prices` price list.
+"""Request costs: reported by the provider, or computed from your own `price` or the `genai-prices` price list.
 
-An unknown model has no price, never 0. Models on the user's machine and scripted answers cost 0, and replayed answers
-are not paid for again.
+The price of an unknown model is None, never 0. Models on the user's machine and scripted answers cost 0, and replayed
+answers are not paid for again.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _computed(
 
 
 def price_at(usage: Usage, model: str, provider: Provider, raw: Any = None, is_batched: bool = False) -> float | None:
-    """Return the price, by the provider's own rates if it has any."""
+    """Return the price of these tokens, at the provider's own rates if it has any."""
     return price(usage, model, provider.provider_name, raw, is_batched, rates=provider.price)
 
 
@@ -191,7 +191,7 @@ def priced_models(provider: str) -> list[str]:
 
 
 def context_window(provider: LLMProvider) -> int | None:
-    """Return the context window of the provider's model in tokens, or None if neither it nor the price list has one.
+    """Return the context window of the provider's model in tokens, or None if it is unknown.
 
     >>> context_window(create_provider("claude:claude-sonnet-5"))           # doctest: +SKIP
     1000000

@@ -1,6 +1,6 @@
 """`connect`: an agent on a server, reached over the Responses API.
 
-The server's agent is the model here. Its calls that need approval are approved here, while the answer arrives.
+Here, the server's agent is the model. Its tool calls that need approval are decided on here, while the answer arrives.
 """
 
 from __future__ import annotations
@@ -71,9 +71,9 @@ def connect(
     timeout: float = 60.0,
     max_retries: int = 3,
 ) -> Agent:
-    """Return an agent that answers with the agent of a server (`nbagent serve`).
+    """Return an agent whose answers come from an agent on a server (`nbagent serve`).
 
-    The conversation is kept here and sent with each prompt. The model and the tools are the server's. Nothing is sent
+    The conversation is kept here and sent with each prompt. The model and the tools are on the server. Nothing is sent
     before the first prompt.
 
     Args:
@@ -94,7 +94,7 @@ def connect(
     """
     check_type("url", url, str, fix="Pass the server's address, such as 'http://127.0.0.1:8000'.")
     served = ServedAgent(token, None, url, approve=approve, timeout=timeout, max_retries=max_retries)
-    limits = Limits()  # limits in the environment are for agents that run here
+    limits = Limits()  # limits in environment variables are for agents that run here
     agent = Agent(served, FunctionRegistry(), limits=limits, trace=trace)
     agent.tool_executor = _NoTools(agent.function_registry)
     return agent
@@ -120,7 +120,7 @@ class _Codec(ResponsesCodec):
 
 
 class ServedAgent(HTTPProvider):
-    """A server's agent as a provider, created by `connect`. It accepts the options of `HTTPProvider`."""
+    """An agent on a server as a provider, created by `connect`. It accepts the options of `HTTPProvider`."""
 
     provider_name = NBAGENT_SERVER
 

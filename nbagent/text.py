@@ -35,7 +35,7 @@ def shortened(text: str, limit: int) -> str:
 
 
 def beginning(value: Any, limit: int) -> Any:
-    """Return the value, or enough of a large text or built-in container for a `repr` of `limit` characters.
+    """Return the value or, if it is a large text or container, enough of it for a `repr` of `limit` characters.
 
     The `repr` of a gigabyte-sized container would block the process.
 
@@ -74,7 +74,7 @@ def did_you_mean(word: str, known: Iterable[str], most: int = 1) -> str:
 
 
 def without_keys(text: str, mask: str = "***") -> str:
-    """Mask the keys, tokens and passwords in text, and random-looking values of names such as `api_key`.
+    """Mask keys, tokens and passwords in text, and random-looking values after names such as `api_key`.
 
     >>> without_keys("expected a number, got 'sk-proj-0123456789'")
     "expected a number, got '***'"

@@ -15,7 +15,7 @@ import uvicorn
 from nbagent.errors import ConfigurationError
 
 LOOPBACK = "127.0.0.1"
-#: How long a server may take to stop, after its requests, in seconds.
+#: How long a server may take to stop once its requests have ended, in seconds.
 _STOP_S = 5.0
 #: How long an idle connection stays open, in seconds. This must exceed the clients' own timeout (clients use 5 s,
 #: proxies 60 s), or a request may meet a closing connection.
@@ -23,8 +23,8 @@ _IDLE_S = 75
 
 
 def config(app: Any, ends_within_s: float, **options: Any) -> uvicorn.Config:
-    """Return the server settings. `ends_within_s` is how long running requests may take once the server stops."""
-    # log_config: logging is the user's; access_log: addresses name conversations; h11: it limits the size of headers
+    """Return the server settings. `ends_within_s` is the time that current requests have once the server stops."""
+    # log_config: the user configures logging; access_log: addresses name conversations; h11 limits the size of headers
     return uvicorn.Config(
         app,
         http="h11",
@@ -63,7 +63,7 @@ class ThreadServer(uvicorn.Server):
     def stop(self) -> None:
         """Stop the requests, and close the connections and the port. May be called twice.
 
-        Waits until that is done, at most `_STOP_S` seconds longer than running requests may take.
+        Waits until that is done, for at most `_STOP_S` seconds longer than current requests may take.
         """
         atexit.unregister(self.stop)
         self.should_exit = True

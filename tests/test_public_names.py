@@ -92,7 +92,7 @@ def test_the_error_for_a_missing_extra_names_its_packages(monkeypatch):
     extras = PROJECT["optional-dependencies"]
     for extra in ("server", "explore"):
         command = f"pip install {' '.join(map(json.dumps, extras[extra]))}"
-        assert str(missing_extra("It", extra)) == f"It needs this first: {command}"
+        assert str(missing_extra("It", extra)) == f"It needs packages that are not installed: {command}"
     monkeypatch.setattr("nbagent.errors.DISTRIBUTION", "not-installed")
     assert "It needs the packages of the extra 'plot' in " in str(missing_extra("It", "plot"))
 

@@ -75,7 +75,7 @@ log.addFilter(readable_record)
 
 
 def offer_accessor() -> None:
-    """Add `df.agent` to pandas if pandas is loaded already."""
+    """Add `df.agent` to pandas if pandas is already loaded."""
     if "pandas" in sys.modules:
         import nbagent.batch.accessor  # noqa: F401  imported for its effect
 
@@ -85,9 +85,9 @@ class Agent:
 
     Args:
         provider: an `LLMProvider`, such as `Candidates`; a name, such as `"claude:claude-sonnet-5"` or `"local"`; an
-            `AgentConfig`; or a list of these, in which the next one takes over if one is down or refuses. None means
+            `AgentConfig`; or a list of these: if one is down or refuses a request, the next one takes over. None means
             NBAGENT_MODEL, then the first provider with a key, then a server on this machine whose model can call tools
-            (Ollama, LM Studio, llama.cpp), then the embedded model. The provider is created at the first message.
+            (Ollama, LM Studio, llama.cpp), then the embedded model. The provider is created when it is first used.
         function_registry: the functions that the model may call, as an alternative to `tools`.
         system_prompt: instructions for the whole conversation.
         tools: the functions that the model may call: a list, or `nbagent.live`.
@@ -97,17 +97,17 @@ class Agent:
         trace: the `Trace` to record into; by default a new one. False records nothing.
         approve: called with `(call, definition)` for tools marked `approve=True`. It returns True, False, a dict of
             edited arguments, or an `Allow`, which also covers later calls. Without an approver, such calls are denied.
-        tool_tracebacks: whether the model also reads the lines of your code that led to a tool's exception, with file
-            names. It always reads the exception's type and text. The trace always has the whole traceback.
-        validators: functions that check each answer, sync or async. They receive its text (with `output`, its value),
-            and a `RunContext` if they take a second argument. If one returns False, or raises a ValueError or an
-            AssertionError, the answer goes back to the model with the reason. After two corrections, an
+        tool_tracebacks: whether the model also sees which lines of your code led to a tool's exception, with file
+            names. It always sees the exception's type and text. The trace always has the whole traceback.
+        validators: functions that check each answer, sync or async. They receive its text (or its value, with
+            `output`), and a `RunContext` if they accept a second argument. If one returns False, or raises a ValueError
+            or an AssertionError, the answer goes back to the model with the reason. After two corrections, an
             `AnswerRejectedError` is raised.
         guards: functions that check each prompt in the same way. A refused prompt is not sent, and the result's status
             is "blocked".
         plan: gives the model a tool to write and update a list of steps: see `agent.plan`. With "first", other tools
-            wait for a plan.
-        approve_plan: makes a plan with new steps wait for approval.
+            are refused until there is a plan.
+        approve_plan: whether a plan with new steps waits for approval.
 
     >>> agent = Agent("openai:gpt-5.6-luna", tools=[get_weather])           # doctest: +SKIP
     >>> result = await agent.chat("How warm is it in Berlin?")              # doctest: +SKIP
@@ -190,7 +190,7 @@ class Agent:
 
     @property
     def provider(self) -> LLMProvider:
-        """The provider, created at first use. Assign another provider or a name to switch; the conversation stays."""
+        """The provider, created at first use. Assign another provider or a name to switch; the conversation is kept."""
         if self._provider is None:
             self._provider = resolve(self._spec)
             if self._spec is None and (note := keyless_note(self._provider)):
@@ -282,22 +282,23 @@ class Agent:
 
         The stream's `.preview()` shows the request without sending it.
 
-        - `use_tools`, `tools`: whether to offer tools, and the names of those to offer
+        - `use_tools`: whether to offer tools; `tools`: the names of the tools to offer
         - `approve_all`: makes all tool calls wait for approval
         - `instructions`: text after the system prompt, for this run only
-        - `limits`: override the agent's
+        - `limits`: override the agent's limits
         - `output`: the type of the result's `data`: a pydantic model, `list[Model]` or another type that pydantic
           supports. The model may call tools before it answers in JSON. After two corrections, an `ExtractionError` is
           raised. The history keeps the answers and corrections, but not the JSON Schema.
-        - `deps`: see `RunContext`. The default is `agent.deps`, then the `deps` of the run whose tool starts this one.
-        - `replaces`: a prompt in `conversation_history` whose turn is replaced; later turns stay
+        - `deps`: see `RunContext`. The default is `agent.deps` or, without one, the `deps` of the run whose tool
+          starts this run.
+        - `replaces`: a prompt in `conversation_history` whose turn is replaced; later turns are kept
         - `branch_at`: a prompt before which a new branch starts; `context.switch` goes back
         - `origin`: source, agent, cell_id and execution_count, for `trace.runs`
         - `raise_errors`: whether the iteration raises the `exception` of a final `error` event, with the unfinished
           result as `partial`
         - `tags`, `user`, `session`, `metadata`: see `tagged`; `options`: see `RequestOptions`
 
-        If the run fails, the old turn or branch stays.
+        If the run fails, the old turn or branch is restored.
 
         >>> for event in agent.chat_stream("How warm is it in Berlin?"):            # doctest: +SKIP
         ...     print(event.type, event.content)
@@ -374,7 +375,7 @@ class Agent:
         )
 
     def run_call(self, call: FunctionCall, tools: ToolExecutor, origin: Mapping[str, Any]) -> AsyncGenerator[Event]:
-        """Run one tool call that no model made, and yield the run's events. See `core.tool_run`."""
+        """Run one tool call that did not come from a model, and yield the run's events. See `core.tool_run`."""
         return run_tool(call, tools, limits=self.limits, origin=origin, **self._of_any_run())
 
     def _of_any_run(self) -> dict[str, Any]:
@@ -389,11 +390,11 @@ class Agent:
     def tagged(
         self, *tags: str, user: str | None = None, session: str | None = None, metadata: Mapping[str, Any] | None = None
     ) -> Iterator[None]:
-        """Label all runs that this block starts, in `trace.runs`.
+        """Label all runs that start in this block. The labels are columns of `trace.runs`.
 
-        This includes other agents' runs, and runs from this agent's panels during the block. Blocks nest: tags
-        accumulate, and other inner values override outer ones. `session` is a name from your application, such as the
-        id of a visit, while `session_id` in the trace identifies the process. Labels are never sent to the model.
+        This includes other agents' runs, and runs from this agent's panels during the block. In nested blocks, tags
+        accumulate; all other inner values override the outer ones. `session` is a name from your application, such as
+        the id of a visit, while `session_id` in the trace identifies the process. Labels are never sent to the model.
 
         >>> with agent.tagged("exam", user="u1"):                           # doctest: +SKIP
         ...     await agent.chat("What is a monad?", tags=["hard"])
@@ -429,7 +430,7 @@ class Agent:
 
     @property
     def plan(self) -> DataFrame:
-        """The plan of the conversation, with the columns step, status ("pending", "doing", "done", "dropped") and note.
+        """The conversation's plan, with the columns step, status ("pending", "doing", "done", "dropped") and note.
 
         It is a copy. Assign it back to change the plan, even while the agent works: the model sees the change in its
         next request. You can also assign a list of strings, or None to clear the plan. Needs `Agent(plan=True)`.
@@ -483,12 +484,13 @@ class Agent:
     ) -> FunctionDefinition:
         """Return this agent as a tool for other agents. Their models send it a prompt and read its answer.
 
-        - `limits`: override the agent's for each call. The call's spending also counts towards the caller's.
-        - `keep_conversation`: all calls, and all clients of a server, continue this agent's conversation, one after
-          the other. Otherwise each call is a new conversation, and several may run at once.
+        - `limits`: override the agent's limits for each call. The call's spending also counts towards the caller's
+          limits.
+        - `keep_conversation`: all calls, and all clients of a server, continue this agent's conversation, one at a
+          time. Otherwise each call is a new conversation, and several may run at once.
         - `options`: see `tool`. There is no timeout unless they set one.
 
-        This agent's own `approve` decides on calls that need approval. Without one, the caller's does.
+        Calls that need approval go to this agent's own `approve` or, without one, to the caller's.
 
         >>> researcher = Agent("claude", tools=[search])                    # doctest: +SKIP
         >>> tools = [researcher.as_tool("research", "Finds facts.", limits=Limits(max_cost=0.10))]  # doctest: +SKIP
@@ -497,11 +499,14 @@ class Agent:
         return agent_tool(self, name, description, limits, keep_conversation, options)
 
     def offered_tools(self) -> list[str]:
-        """Return the names of the tools on offer: the registry's, except those switched off."""
+        """Return the names of the tools on offer: all in the registry, except those that are switched off."""
         return [name for name in self.function_registry.names() if name not in self.tools_off]
 
     def tool_stats(self) -> DataFrame:
-        """Return each tool's calls, failures, invalid arguments, denials and seconds so far; also of uncalled tools."""
+        """Return a DataFrame that counts each tool's calls, failures, invalid arguments, denials and seconds so far.
+
+        It also has rows for tools that were never called.
+        """
         from nbagent.trace.views.tool_stats import tool_stats
 
         return tool_stats(self.trace.tool_calls, self.function_registry.names())
@@ -509,7 +514,7 @@ class Agent:
     def stop(self) -> int:
         """Stop the current run and all queued runs, and return their number. Callable from any thread.
 
-        The text so far stays. Awaiting a stopped run raises `asyncio.CancelledError`.
+        The text received so far is kept. Awaiting a stopped run raises `asyncio.CancelledError`.
         """
         streams = [reference() for reference in self._queue.streams.valuerefs()]
         return sum(stream.stop() for stream in streams if stream is not None)
@@ -525,7 +530,7 @@ class Agent:
     def fork(self) -> Agent:
         """Return another agent that continues this conversation, with its own history and trace.
 
-        Provider and tools are the same. `agent.trace.with_children()` has the runs of both.
+        It has the same provider and tools. `agent.trace.with_children()` has the runs of both agents.
         """
         other = self._like_this(self.trace.fork())
         # set here, because an AgentConfig sets its own system prompt
@@ -543,7 +548,7 @@ class Agent:
         raise ConfigurationError("An Agent can't be copied or pickled. Use agent.fork(), or agent.save(path).")
 
     def _like_this(self, trace: Trace) -> Agent:
-        """Return a new agent with the same provider and tools. Subclasses return one of their own."""
+        """Return a new agent with the same provider and tools. Subclasses return an instance of their own."""
         return Agent(self.provider_or_spec, self.function_registry, trace=trace)
 
     def side_agent(self, system_prompt: str, tools: bool = False) -> Agent:
@@ -599,8 +604,8 @@ class Agent:
         """Extract data from a message as a `shape`: a pydantic model, `list[Model]` or another pydantic type.
 
         `message` and `options` are as for `chat`. The conversation does not change, and the system prompt is not used.
-        Tools are offered only if `tools` or `use_tools` is given. It is a single run, including corrections: see
-        `output` of `chat_stream`. Raises `ExtractionError` if the answer stays wrong or incomplete.
+        Tools are offered only if `tools` or `use_tools` is given. Corrections are part of the same run: see `output` of
+        `chat_stream`. Raises `ExtractionError` if the answer is still wrong or incomplete after them.
 
         A list has `.to_frame()`, `.run_id` and `.cost`. To get the run and cost of a single value, or to use the
         conversation and the system prompt, call `chat(message, output=shape)`.
@@ -665,25 +670,27 @@ class Agent:
           names a list in it; each item becomes a row.
         - `concurrency`: how many rows are sent at the same time
         - `rpm`, `tpm`: maximum requests and tokens per minute
-        - `limits`, `budget`: for each row, and for all rows (US dollars, or a `Budget`). Rows beyond the budget have
-          the status "left". If the estimate exceeds either, the map asks for approval before it starts, in a notebook
-          or a terminal. Without approval it raises `ConfigurationError` and sends nothing.
+        - `limits`: apply to each row
+        - `budget`: applies to all rows together: US dollars, or a `Budget`. Rows beyond the budget have the status
+          "left". If the estimate exceeds the budget or the rows' limits, the map asks for approval before it starts, in
+          a notebook or a terminal. Without approval it raises `ConfigurationError` and sends nothing.
         - `allow_partial`: start without asking, even if the budget may not cover all rows
         - `checkpoint`: a file that keeps the answers, so the same call continues after an interruption. Without one,
           the agent keeps them in memory until all rows are answered.
-        - `engine`: None sends rows now, "batch" uses the provider's batch endpoint, a `distributed.Client` a cluster
+        - `engine`: None sends the rows now, "batch" uses the provider's batch endpoint, and a `distributed.Client`
+          sends them from its Dask cluster
         - `on_error`: "keep" puts an error into its row, "raise" stops the map
         - `tools`: whether the model may call the agent's tools
         - `preview`: return the requests and an estimate, and send nothing
         - `progress`: show a progress bar
         - `options`: see `RequestOptions`; for `tags`, `user`, `session` and `metadata` see `tagged`
 
-        After the answer come `status`, `error`, `input_tokens`, `output_tokens`, `cost`, `seconds` and `run_id`. The
-        answers to a Dask DataFrame are a Dask DataFrame with the same partitions.
+        The columns after the answer are `status`, `error`, `input_tokens`, `output_tokens`, `cost`, `seconds` and
+        `run_id`. For a Dask DataFrame, the result is a Dask DataFrame with the same partitions.
 
-        Equal rows are sent once: the first has the tokens and the cost, the others have 0. Errors that would affect
-        every row, such as a wrong key, are raised. The conversation does not change. `last_map` has the answers so far,
-        even after an interruption.
+        Equal rows are sent once: the first one has the tokens and the cost, and the others have 0. Errors that would
+        affect every row, such as a wrong key, are raised. The conversation does not change. `last_map` has the answers
+        so far, even after an interruption.
 
         >>> await agent.map(reviews, "Is this review positive? {text}")             # doctest: +SKIP
         """
@@ -749,13 +756,13 @@ class Agent:
         summariser.guards = []  # the provider has read all of this already
         result = await summariser.chat(summary.transcript(messages), origin={"source": "summary"})
         if result.status not in ("ok", "truncated") or not result.content:  # part of a summary is better than none
-            raise NbagentError(f"the run ended with status {result.status!r} and {len(result.content)} characters")
+            raise NbagentError(f"the run ended with status {result.status!r} after {len(result.content)} characters")
         return result.content
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the conversation, without keys or tools, to a JSON file for `Agent.load`.
 
-        Raises `ConfigurationError` if the file can't be written. In that case, the old content is kept.
+        Raises `ConfigurationError` if the file can't be written, and then keeps its old content.
         """
         provider = self.provider
         saved.save(path, self.context.messages, f"{provider.provider_name}:{provider.model_name}")
@@ -764,9 +771,9 @@ class Agent:
     def load(
         cls, path: str | os.PathLike[str], provider: ProviderInput = None, **options: Unpack[AgentOptions]
     ) -> Self:
-        """Return an agent that continues a saved conversation, with any provider. `options` are `Agent`'s.
+        """Return an agent that continues a saved conversation, with any provider. `options` are as for `Agent`.
 
-        The saved system prompt stays unless `options` has another.
+        The saved system prompt is kept unless `options` has another one.
 
         >>> agent = Agent.load("analysis.json", "claude:claude-sonnet-5", tools=[mean_by])      # doctest: +SKIP
         """

@@ -1,7 +1,8 @@
 """Plans: the model writes a list of steps, keeps it up to date while it works, and sees it in each request.
 
-A conversation's plan is in its history, as the result of the last `update_plan`, so branches, undo, saved conversations
-and forks have their own. Only the user's later changes are kept here.
+A conversation's plan is the result of the last `update_plan` in its history. So each branch, fork and saved
+conversation has its own plan, and undoing a turn restores the previous plan. Only the user's later changes are kept
+here.
 """
 
 from __future__ import annotations
@@ -126,7 +127,7 @@ def _one_line(text: Any) -> str:
 
 
 def revised(old: Iterable[Step], new: Iterable[Step]) -> list[Step]:
-    """Return the new plan, with the steps that it omits: done steps stay done, open ones are dropped.
+    """Return the new plan with the old steps that it omits: done steps stay done, open ones become "dropped".
 
     >>> print(write_plan(revised([Step("a", "done"), Step("b", "doing")], [Step("c", "doing")])))
     1. [done] a
@@ -157,9 +158,10 @@ class _Newer:
 
 
 class Plans(Toolset):
-    """The plans of an agent's and its forks' conversations, with the tool that updates them, for `Agent(plan=True)`.
+    """The plans of all conversations of an agent and its forks, and the tool that updates them: `Agent(plan=True)`.
 
-    With `ask_first`, a plan with new steps waits for approval. With `plan_first`, other tools wait for a plan.
+    With `ask_first`, a plan with new steps waits for approval. With `plan_first`, other tools are refused until there
+    is a plan.
     """
 
     def __init__(self, ask_first: bool = False, plan_first: bool = False) -> None:
@@ -197,7 +199,7 @@ class Plans(Toolset):
         self._set(history, steps, None)
 
     def copy(self, history: ContextManager, other: ContextManager) -> None:
-        """Copy the user's changes to the plan to a copy of the conversation."""
+        """Let a copy of the conversation have the user's changes to the plan."""
         newer = self._newer.get(history)
         if newer is not None and newer.run_id is None and newer.steps is self.plan_of(history):
             self._set(other, newer.steps, None)
@@ -207,7 +209,7 @@ class Plans(Toolset):
         return _INSTRUCTIONS[self.plan_first]
 
     def reminder(self) -> str:
-        """See `Toolset`. Shows the plan while a step is open or after the user changed it."""
+        """See `Toolset`. Shows the plan while a step is open, or after the user has changed it."""
         steps, newer = self.current(), self._newer.get(_conversation())
         is_edited = newer is not None and newer.run_id is None and newer.steps is steps
         if not steps or not (is_edited or _is_open(steps)):

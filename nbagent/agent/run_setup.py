@@ -30,7 +30,7 @@ Offer = tuple[bool, str | Iterable[str] | None, bool]
 
 
 def limits_of_agent(limits: Limits | None, config: AgentConfig | None) -> Limits:
-    """Return an agent's limits. Arguments override environment variables, and these override the configuration."""
+    """Return an agent's limits. Arguments override environment variables, which override the configuration."""
     of_environment = Limits.from_environment()
     limits = of_environment if limits is None else limits.or_else(of_environment)
     if config is None:
@@ -40,7 +40,7 @@ def limits_of_agent(limits: Limits | None, config: AgentConfig | None) -> Limits
 
 
 def limits_of_run(limits: Limits | None, max_iterations: int | None, of_agent: Limits) -> Limits:
-    """Return a run's limits. Its own override the agent's."""
+    """Return a run's limits. They override the agent's limits."""
     check_type("limits", limits, Limits, optional=True, fix="Pass Limits(...).")
     limits = of_agent if limits is None else limits.or_else(of_agent)
     return limits if max_iterations is None else replace(limits, max_iterations=max_iterations)
@@ -69,7 +69,7 @@ def options_of_requests(options: Mapping[str, Any], temperature: float | None) -
 
 
 def provider_of_run(provider: LLMProvider, output: Output | None) -> LLMProvider:
-    """Return the provider, restricted to the output type. If its model can't call tools, the prompt describes them."""
+    """Return the provider, wrapped for the output type and, if its model can't call tools, to describe them in text."""
     from nbagent.providers.routing.candidates import Candidates
 
     if isinstance(provider, Candidates):
@@ -90,7 +90,7 @@ def provider_and_tools(
 ) -> tuple[Provider, Tools]:
     """Return the provider and tools of a run. An active recording or replay wraps both, except for routes.
 
-    Raises `ConfigurationError` for a cost limit if a price is unknown.
+    Raises `ConfigurationError` if there is a cost limit and a price is unknown.
     """
     for each in (limits, *(budget.account.limits for budget in budgets if budget)):
         check_priced(each.max_cost, model)

@@ -20,7 +20,7 @@ MAX_CHARS = 300
 
 
 def keyless_note(provider: LLMProvider) -> str:
-    """Return a note, shown once, on where a model that needs no key comes from; "" for other models."""
+    """Return a note, shown once, about the origin of a model that needs no key; "" for other models."""
     if provider.provider_name == "local":
         return "embedded model, no key needed"
     name = provider.provider_name
@@ -31,7 +31,7 @@ def keyless_note(provider: LLMProvider) -> str:
 def agent_summary(agent: Any, provider: Any) -> list[tuple[str, str]]:
     """Return `(label, text)` for each line about an `Agent`. Calls no model and changes nothing.
 
-    `provider` is the user's argument: an `LLMProvider`, or an input of `resolve`.
+    `provider` is the user's argument: an `LLMProvider`, or another value that `resolve` accepts.
     """
     trace = agent.trace.summary_lines()
     lines = [

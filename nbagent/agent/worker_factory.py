@@ -1,4 +1,4 @@
-"""Creates an agent for rows in another process, like one in this process."""
+"""Creates a copy of an agent in another process, to send rows from there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def worker_factory(agent: Any) -> Callable[[], Any]:
     names: list[str] = agent.offered_tools()
     if agent.toolsets or (names and type(agent.function_registry) not in (FunctionRegistry, LiveRegistry)):
         raise ConfigurationError(
-            "tools: tools of MCP servers, skills and your own registries can't be sent to other processes. Pass "
+            "tools: tools from MCP servers, skills and your own registries can't be sent to other processes. Pass "
             "functions as Agent(tools=[...]), or map without tools."
         )
     definitions = [tool for name in names if (tool := agent.function_registry.get_function(name))]

@@ -1,7 +1,7 @@
 """`df.agent.map(…)`: `Agent.map` as a method of a Series or DataFrame.
 
-Importing this module adds it to pandas. `%load_ext nbagent` and the first `Agent` also do so if pandas is loaded by
-then. If a DataFrame has a column `agent`, `df.agent` is that column.
+Importing this module adds it to pandas. `%load_ext nbagent` and the first `Agent` also do so if pandas is already
+loaded. If a DataFrame has a column `agent`, `df.agent` is that column.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class AgentAccessor:
-    """Sends each row of this data to an agent: `agent=`, or the notebook's variable `agent`.
+    """Sends each row of this data to an agent: the argument `agent`, or else the notebook's variable `agent`.
 
     >>> await df.agent.map("Is this review positive? {text}")               # doctest: +SKIP
     """

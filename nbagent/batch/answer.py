@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The outcome of one row, which a checkpoint keeps and the frame shows.
+    """The outcome of one row, as kept in a checkpoint and shown in the frame.
 
     - `key`: the row's key (see `rows.Row`); equal rows share one answer
     - `status`: the run's status, "error" if it failed, or "left" if it was not sent
@@ -31,7 +31,7 @@ class Answer:
 
     @property
     def is_final(self) -> bool:
-        """Whether a checkpoint keeps it. Failed and left rows are sent again."""
+        """Whether a checkpoint keeps it. Rows with another answer, or none, are sent again."""
         if self.status == "blocked":
             return bool(self.input_tokens)  # without tokens, one of the agent's guards blocked it, not the provider
         return self.status in ("ok", "truncated")

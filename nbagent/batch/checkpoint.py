@@ -48,11 +48,11 @@ FORMAT = SQLiteFormat("map answers", "nbck", version=1, tables=_TABLES)
 
 
 class Checkpoint:
-    """Keeps answers in a file, which is created if missing and which only its owner can read.
+    """Keeps answers in a file that only its owner can read. A missing file is created.
 
-    Each answer is saved with `model`. Put the file on a local disk: SQLite's locks don't work on most network drives.
-    Raises `ConfigurationError` if the file is not a checkpoint, or has another format version. The constructor and all
-    methods raise `StoreError` if the file can't be read or written.
+    Each answer is saved with the name of its `model`. Put the file on a local disk: SQLite's locks don't work on most
+    network drives. Raises `ConfigurationError` if the file is not a checkpoint, or has another format version. The
+    constructor and all methods raise `StoreError` if the file can't be read or written.
 
     >>> with Checkpoint("greetings.sqlite", "openai:gpt-5.6-luna") as kept:         # doctest: +SKIP
     ...     kept.add(Answer("a", text="Hi"), "Say hi.")

@@ -1,6 +1,6 @@
 """The Dask engine: a cluster's workers send the rows.
 
-The client distributes the rows and counts the costs. Each worker has a `RowSender` (an actor), which sends its rows. If
+The client distributes the rows and adds up the costs. Each worker has a `RowSender` (an actor) that sends its rows. If
 a worker is lost, other workers send its current rows again. Its earlier answers are kept.
 """
 
@@ -59,7 +59,7 @@ class DaskEngine:
 def pickled(batch: Batch) -> bytes:
     """Return the batch as bytes for a worker, without the providers' keys.
 
-    Raises `ConfigurationError` for settings that can't be sent.
+    Raises `ConfigurationError` if a setting can't be sent.
     """
     settings = {f.name: getattr(batch, f.name) for f in fields(batch) if f.name != "budget"}
     settings["new_agent"] = batch.new_agent().worker_factory()
@@ -107,7 +107,7 @@ class _Cluster:
             try:
                 answered = await self._ask_worker(packed)
             except _LOST as error:
-                log.info("a Dask worker was lost, others send its rows: %s", error)
+                log.info("a Dask worker was lost; others send its rows: %s", error)
                 continue
             outcome, tables = cloudpickle.loads(answered)
             self._record(agent.trace, tables)
@@ -141,7 +141,7 @@ class _Cluster:
         add_runs(trace.recorder, tables)
 
     async def _least_busy(self) -> _Worker:
-        """Return the worker with the fewest rows. If there is none, one is requested, so the cluster may grow."""
+        """Return the worker with the fewest rows. If there is none, request one, so the cluster may grow."""
         async with self._lock:
             if not self._workers or monotonic() > self._next_check:
                 await self._start_senders()
@@ -163,14 +163,14 @@ class _Cluster:
         self._next_check = monotonic() + CHECK_EVERY_S
 
     async def _start(self, address: str | None) -> _Worker:
-        """Start a `RowSender` on this worker if it still exists, else on any."""
+        """Start a `RowSender` on this worker if it still exists, otherwise on any worker."""
         where = {} if address is None else {"workers": [address], "allow_other_workers": True}
         future: Any = self._client.submit(RowSender, self._pickled, actor=True, pure=False, **where)
         try:
             actor = await self._on_loop(lambda: future)
         except ImportError as error:
             raise ConfigurationError(
-                f"A Dask worker can't send rows: {error}. Install the missing package there."
+                f"A Dask worker can't send rows: {error}. Install the missing package on the workers."
             ) from None
         return _Worker(future, actor)
 

@@ -39,7 +39,7 @@ class RowSender:
         self._rates, self._workers = ExitStack(), 0
 
     async def ask(self, row: bytes, workers: int) -> bytes:
-        """Return the answer to a row, or its error, with its trace rows. `workers` workers share the rates."""
+        """Return the answer to a row, or its error, with its trace rows. `workers` is how many share the rates."""
         if workers != self._workers:
             self._rates.close()
             self._rates.enter_context(rates(self._batch, workers))
@@ -79,7 +79,7 @@ class RowSender:
 
 
 def _portable(error: Exception) -> Exception:
-    """Return the error if it can be pickled, else an error with its text."""
+    """Return the error if it can be pickled, otherwise another error with its text."""
     try:
         cloudpickle.loads(cloudpickle.dumps(error))
     except Exception:  # noqa: BLE001  a user's exception may raise anything when it is pickled

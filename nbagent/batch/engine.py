@@ -43,7 +43,7 @@ class RowAgent(Protocol):
 class Batch:
     """The settings of one map, without its rows.
 
-    - `new_agent`: creates an agent, which sends rows one after the other
+    - `new_agent`: creates an agent, which sends one row at a time
     - `options`: further arguments of each row's `chat`
     - `output`: the type of the answers' data, or None
     - `raises`: raise a row's error instead of recording it

@@ -28,13 +28,13 @@ _KINDS = {str: TEXT, bool: FLAG, int: COUNT, float: REAL, datetime: TIME}
 
 
 def row_of(output: Any, value: Any) -> dict[str, Any]:
-    """Return the columns of a value of the type, by name."""
+    """Return a value of the output type as a row: a dict with a value for each column."""
     plain = _plain(value)
     return {ANSWER: plain} if _model(output) is None else _flat(plain, dict(_fields(output)))
 
 
 def read_row(output: Any, text: str) -> dict[str, Any]:
-    """Return the columns of the value in the model's text.
+    """Return the value in the model's text as a row.
 
     Raises the validators' errors if the type no longer accepts it.
     """
@@ -44,14 +44,14 @@ def read_row(output: Any, text: str) -> dict[str, Any]:
 def columns_of(
     output: Any, rows: Sequence[Mapping[str, Any] | None], index: pd.Index[Any]
 ) -> dict[str, pd.Series[Any]]:
-    """Return the columns of these rows. None becomes NA."""
+    """Return these rows as columns. None becomes NA."""
     return {name: _column([(row or {}).get(name) for row in rows], index, kind) for name, kind in _fields(output)}
 
 
 def exploded(frame: pd.DataFrame, name: str, output: Any) -> pd.DataFrame:
     """Return a frame with a row for each item of the lists in a column. Items that are models become columns.
 
-    Rows without items stay, with NA. The index repeats.
+    Rows without items are kept, with NA. Items of one row have the same index.
     """
     item, prefix, kinds = _items(output, name)
     rows = frame.explode(name)
@@ -67,7 +67,7 @@ def exploded(frame: pd.DataFrame, name: str, output: Any) -> pd.DataFrame:
 
 
 def columns_of_items(output: Any, name: str) -> list[str]:
-    """Return the columns that `exploded` makes of a column. Raises `ConfigurationError` if it has no lists."""
+    """Return the columns that replace a column in `exploded`. Raises `ConfigurationError` if it has no lists."""
     return list(_items(output, name)[2])
 
 

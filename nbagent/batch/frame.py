@@ -33,9 +33,9 @@ def to_frame(
 ) -> pd.DataFrame:
     """Return a frame with a row for each key, aligned with the index. Rows without an answer have the status "left".
 
-    The first of equal rows, and of a row's items, has the tokens and the cost; the others have 0. The answer's columns
-    are the fields of `output` (see `fields`), or else one column, `answer`. If `output` has a field with the name of
-    another column, such as `status`, that column becomes `row_status`.
+    Among equal rows, and among the items of one row, the first has the tokens and the cost; the others have 0. The
+    answer's columns are the fields of `output` (see `fields`) or, without `output`, a single column, `answer`. If
+    `output` has a field with the name of another column, such as `status`, that column becomes `row_status`.
     """
     rows = [answers.get(key) or Answer(key, "left") for key in keys]
     if output is None:
@@ -59,5 +59,5 @@ def to_frame(
 
 
 def title_of(name: str, rows: pd.DataFrame) -> str:
-    """Return the name of one of `COLUMNS` in a map's frame."""
+    """Return the name that one of `COLUMNS` has in a map's frame."""
     return f"{PREFIX}{name}" if f"{PREFIX}{name}" in rows else name

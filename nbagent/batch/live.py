@@ -1,4 +1,4 @@
-"""The live engine: `concurrency` tasks send the rows, one after the other."""
+"""The live engine: `concurrency` tasks, each of which sends one row at a time."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class LiveEngine:
 
 
 async def side_by_side(coroutines: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Run coroutines concurrently. If one raises, the others are cancelled, and its error is raised once they end."""
+    """Run coroutines concurrently. If one raises, the others are cancelled, and the error is raised once all end."""
     tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
     try:
         await asyncio.gather(*tasks)
@@ -62,7 +62,7 @@ async def side_by_side(coroutines: Iterable[Coroutine[Any, Any, None]]) -> None:
 
 @contextmanager
 def rates(batch: Batch, shares: int = 1) -> Iterator[None]:
-    """Apply the batch's `rpm` and `tpm`, or this process's share of them, in this block."""
+    """Apply the batch's `rpm` and `tpm`, or this process's share of them, within this block."""
     rpm, tpm = (rate and rate / shares for rate in (batch.rpm, batch.tpm))
     with ExitStack() as stack:
         for key in {member.rate_key for member in batch.provider.members}:

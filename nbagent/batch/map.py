@@ -68,14 +68,14 @@ class MapAgent(Protocol):
 
 
 class Unfinished(dict[str, Answer]):
-    """The answers of unfinished maps in memory, instead of a checkpoint."""
+    """An in-memory checkpoint: the answers of unfinished maps."""
 
     def answers(self, keys: Iterable[str]) -> dict[str, Answer]:
         """Return the saved answers, by key."""
         return {key: self[key] for key in keys if key in self}
 
     def add(self, answer: Answer, prompt: str = "") -> None:
-        """Save an answer. Only files use the prompt."""
+        """Save an answer. The prompt is ignored: only `Checkpoint` stores it."""
         self[answer.key] = answer
 
     def forget(self, keys: Iterable[str]) -> None:
@@ -87,7 +87,7 @@ class Unfinished(dict[str, Answer]):
 class Map:
     """One call of `Agent.map`, with its arguments: the rows, their settings and the answers so far.
 
-    `repeat` is the number of an evaluation's repetition.
+    In an evaluation, `repeat` is the number of the repetition.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class Map:
         )
         self._probe = self._preview("…")
         settings = settings_of(agent, tools, options, output)
-        if repeat > 1:  # so that other repetitions' answers are not used
+        if repeat > 1:  # the answers of other repetitions are not used
             settings["repeat"] = repeat
         self._rows = rows_of(data, prompt, settings)
         #: By key: the answers so far, and why some rows are never sent.
@@ -217,7 +217,7 @@ class Map:
         return self.frame()
 
     def forget(self) -> None:
-        """Delete the answers kept in memory once they are returned, unless rows must be sent again."""
+        """Delete the answers kept in memory, unless some rows must be sent again. Call this once they are returned."""
         failed = sum(answer.status == "error" for answer in self._answers.values())
         if self._path is None and not self._left() and not failed:
             self._agent.unfinished.forget(row.key for row in self._rows)
@@ -294,7 +294,7 @@ class Map:
 
 
 async def gathered(data: Any, engine: Any) -> tuple[Any, Callable[[Map], Any] | None]:
-    """Return the data in memory, and for Dask data a function that makes a Dask DataFrame of the answers."""
+    """Return the data as pandas data and, for Dask data, a function that returns the answers as a Dask DataFrame."""
     if type(data).__module__.partition(".")[0] != "dask":
         return data, None
     from nbagent.batch.dask_frames import as_dask, partitions_of
@@ -305,7 +305,7 @@ async def gathered(data: Any, engine: Any) -> tuple[Any, Callable[[Map], Any] | 
 
 
 def settings_of(agent: MapAgent, tools: bool, options: Mapping[str, Any], output: Any) -> dict[str, Any]:
-    """Return everything besides the rows that determines the answers: agent settings, models, request options."""
+    """Return everything that determines the answers besides the rows: agent settings, models, request options."""
     requested = {name: options[name] for name in options if name in RequestOptions.__optional_keys__}
     return {
         **agent.row_settings(tools),
@@ -321,7 +321,7 @@ def _model_settings(provider: LLMProvider, requested: Mapping[str, Any]) -> list
 
 
 def chosen_engine(engine: Any, checkpoint: Path | None) -> Engine:
-    """Return the engine for `Agent.map`'s argument. Raises `ConfigurationError` for any other value."""
+    """Return the engine for `Agent.map`'s argument. Raises `ConfigurationError` for an invalid one."""
     if engine is None:
         return LiveEngine()
     if isinstance(engine, str) and engine == "batch":

@@ -17,10 +17,10 @@ TICK_S = 1.0
 def map_progress(
     total: int, done: int, shown: bool, watchers: Iterable[Callable[[str], None]]
 ) -> Iterator[tuple[Callable[[Answer, int], None], Callable[[str], None]]]:
-    """Show the bar. Yields a function to call with each answer, and one that shows what the map is waiting for.
+    """Show the bar. Yields a function to call with each answer, and another that shows what the map is waiting for.
 
-    The first one takes the answer and how many rows share it. `done` is how many rows had answers already. For
-    `watchers` see `progress_bar`.
+    The first function receives the answer and how many rows share it. `done` is how many rows already had answers. For
+    `watchers`, see `progress_bar`.
     """
     dollars, errors = 0.0, 0
     with progress_bar(total, "map", "row", done=done, shown=shown, watchers=watchers) as bar:

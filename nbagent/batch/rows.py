@@ -27,7 +27,7 @@ class Row:
 
     - `key`: a hash of everything that determines its answer
     - `content`: the message for `Agent.chat`. Files are read only when the row is sent.
-    - `status`: "left", or for a row that is never sent "skipped" (a value is missing) or "error" (invalid value)
+    - `status`: "left"; for rows that are never sent, "skipped" (a value is missing) or "error" (a value is invalid)
     - `problem`: the reason why it is never sent, as a sentence
     """
 
@@ -49,7 +49,7 @@ class Row:
 def rows_of(data: pd.Series[Any] | pd.DataFrame, prompt: str | None, settings: Mapping[str, Any]) -> list[Row]:
     """Return a prompt for each row of the data. The keys also depend on `settings`: model, options, schema.
 
-    Raises `ConfigurationError` for a prompt that names no column of the data.
+    Raises `ConfigurationError` if the prompt names no column, or one that the data does not have.
     """
     check_data(data)
     shared = json_text(settings)
@@ -97,7 +97,7 @@ def _records(data: pd.Series[Any] | pd.DataFrame, template: Template) -> Iterato
     if isinstance(data, pd.Series):
         if len(names) > 1:
             raise ConfigurationError(
-                f"prompt: a Series has one value per row, and the prompt names {', '.join(names)}. Pass the DataFrame."
+                f"prompt: a Series has one value per row, but the prompt names {', '.join(names)}. Pass the DataFrame."
             )
         return ({(names or ["value"])[0]: value} for value in data)
     if not names and len(data.columns) != 1:
@@ -119,7 +119,7 @@ def _row(template: Template, values: Mapping[str, Any], shared: str) -> Row:
         content = _filled(template, values)
         messages = as_messages(content)
         fingerprint = Fingerprints().of(messages, None, {}).hash
-    except (ConfigurationError, OSError, ValueError, TypeError) as error:  # the latter two: from a format field
+    except (ConfigurationError, OSError, ValueError, TypeError) as error:  # the last two come from a format field
         problem = f"{type(error).__name__}: {error}"
         return Row(f"error {hashlib.sha256(problem.encode('utf-8', 'replace')).hexdigest()}", None, "error", problem)
     key = hashlib.sha256(f"{fingerprint}\n{shared}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
@@ -153,7 +153,7 @@ def _filled(template: Template, values: Mapping[str, Any]) -> Any:
 
 
 def _inserted(values: Mapping[str, Any], name: str, conversion: str | None, form: str) -> Any:
-    """Return a value for a prompt. Images and files are unchanged; other values are formatted as in cells, in full."""
+    """Return a value for a prompt. Images and files are unchanged; other values are formatted in full, as in cells."""
     value = values[name]
     if is_image(value):
         return value

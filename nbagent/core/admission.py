@@ -22,7 +22,7 @@ from nbagent.errors import ProviderError, RateLimitError
 
 T = TypeVar("T")
 
-#: If a provider asks for a longer wait than this, its error is raised immediately, with `retry_after`.
+#: If a provider demands a longer wait than this, its error is raised immediately, with `retry_after`.
 MAX_RETRY_AFTER_S = 120.0
 #: How long a provider may refuse every request before waiting rows fail with its error.
 PATIENCE_S = 600.0
@@ -35,7 +35,7 @@ LATE_S = 0.1
 
 
 class RateAdmission:
-    """The admission of one process, for all its threads and event loops. First come, first served.
+    """One process's admission, for all its threads and event loops. First come, first served.
 
     Slots are unlimited until the provider refuses a request. Then all requests wait as long as the provider says, and
     the number of slots is halved; each round of answers adds one. `rpm` and `tpm`, requests and tokens per minute, are
@@ -88,9 +88,9 @@ class RateAdmission:
                 self._wake_first()
 
     async def acquire(self, tokens: int = 0) -> int:
-        """Wait for a slot for a request of roughly `tokens` tokens. A cancelled caller has no slot.
+        """Wait for a slot for a request of roughly `tokens` tokens. A cancelled caller holds no slot.
 
-        Raises `RateLimitError` if the provider has refused everything for `PATIENCE_S` or asks for too long a wait.
+        Raises `RateLimitError` if the provider has refused everything for `PATIENCE_S`, or demands too long a wait.
         """
         turn: ThreadsafeEvent | None = None  # until it has to wait
         try:
@@ -123,7 +123,7 @@ class RateAdmission:
         """Release a slot. Idempotent.
 
         `end`: the tokens of an answer (0 if unknown), or the error of a rate refusal (429, or 529 for overload). None
-        if the request says nothing about rates, because it was cancelled or failed for another reason.
+        if the outcome says nothing about rates, because the request was cancelled or failed for another reason.
         """
         with self._lock:
             if (estimated := self.taken.pop(slot, None)) is None:
@@ -187,7 +187,7 @@ def is_refusal(error: ProviderError) -> bool:
 async def admitted(
     attempt: Callable[[], AsyncGenerator[T]], admission: RateAdmission, tokens: int
 ) -> AsyncGenerator[T]:
-    """The items of `attempt()`, which has a slot until it ends."""
+    """The items of `attempt()`, which occupies a slot until it ends."""
     begun = monotonic()
     slot = await admission.acquire(tokens)
     if (waits := current.get().waits) is not None:

@@ -30,7 +30,7 @@ def aclose_if_possible(stream: AsyncIterator[T]) -> AbstractAsyncContextManager[
 class YieldPoint:
     """After each item, `await yield_point.pass_on()` lets timeouts and other tasks run if they have waited long.
 
-    Users' iterators might never wait on their own.
+    Without it, a user's iterator that never waits would block them.
     """
 
     __slots__ = ("_due",)

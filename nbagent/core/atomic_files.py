@@ -36,7 +36,7 @@ def atomic_write(target: Path) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a whole file. Raises ConfigurationError if that fails; the old content is then unchanged."""
+    """Write a whole file. Raises ConfigurationError if that fails, and leaves the old content unchanged."""
     try:
         with atomic_write(path) as temporary:
             temporary.write_text(text, encoding="utf-8", newline="")
@@ -46,7 +46,7 @@ def write_text(path: Path, text: str) -> None:
 
 @contextmanager
 def atomic_write_folder(target: Path) -> Iterator[Path]:
-    """Like `atomic_write`, for a folder. An existing one is moved aside first: one step can't replace it."""
+    """Like `atomic_write`, for a folder. An existing folder is moved aside first, because it can't be overwritten."""
     target = Path(os.path.realpath(target))
     if target.exists() and not target.is_dir():
         raise OSError(errno.ENOTDIR, "it is not a folder; name another path", str(target))
@@ -77,6 +77,6 @@ def _finish(temporary: Path, target: Path) -> None:
 
 @contextmanager
 def _sibling(target: Path) -> Iterator[Path]:
-    """A path of the same name, in a temporary folder next to the target, for this block."""
+    """A path with the same name in a temporary folder next to the target. The folder exists for this block."""
     with TemporaryDirectory(".nbagent", f".{target.name}.", target.parent, ignore_cleanup_errors=True) as folder:
         yield Path(folder, target.name)

@@ -190,17 +190,17 @@ class _MainCall:
 
 
 def note_main_loop() -> None:
-    """Let the loop that runs here, on the main thread, run other threads' functions. Notebooks call this."""
+    """If this is the main thread, let its running loop call other threads' functions. Notebooks call this."""
     here = running_loop()
     if here is not None and threading.current_thread() is threading.main_thread():
         _main_loop[:] = [here]
 
 
 async def call_on_main(func: Callable[[], T]) -> T:
-    """Run `func` on the main thread: directly if this loop runs there, else while it waits, or on the kernel's loop.
+    """Run `func` on the main thread: directly if this is the main thread, otherwise while it waits or on its loop.
 
-    A kernel that is busy with a cell runs it once the cell awaits something or ends. Raises `RuntimeError` if the main
-    thread neither waits for this run nor has a kernel's loop. Ctrl-C inside `func` cancels the run.
+    A kernel that is busy with a cell runs `func` once the cell awaits something or ends. Raises `RuntimeError` if the
+    main thread neither waits for this run nor runs a kernel's loop. Ctrl-C inside `func` cancels the run.
     """
     if threading.current_thread() is threading.main_thread():
         with _interruptible():
@@ -210,7 +210,7 @@ async def call_on_main(func: Callable[[], T]) -> T:
                 raise asyncio.CancelledError from None
     call, main_waits = _MainCall(func), current.get().main_waits
     if not (main_waits or _main_loop):
-        raise RuntimeError("the main thread is not waiting for this run: ask from a cell, or call chat_sync() there")
+        raise RuntimeError("the main thread is not waiting for this run: use a cell, or call chat_sync() there")
     if main_waits:
         _main_calls.put(call)
     for loop in _main_loop:
@@ -222,8 +222,8 @@ async def await_on_main(make: Callable[[], Coroutine[Any, Any, T]], stop: Callab
     """Await a coroutine on the kernel's loop, which the main thread runs.
 
     A kernel that is busy with a cell starts it once the cell awaits something or ends. If this is cancelled from
-    another thread, it calls `stop` and waits for the end. Raises `RuntimeError` without a kernel's loop, or if the main
-    thread is blocked by this run.
+    another thread, it calls `stop` and waits for the end. Raises `RuntimeError` if there is no kernel's loop, or if the
+    main thread is blocked by this run.
     """
     if not _main_loop or current.get().main_waits:
         raise RuntimeError("the main thread is blocked by this run: use `await`, or a separate %%agent cell")
@@ -242,8 +242,8 @@ async def await_on_main(make: Callable[[], Coroutine[Any, Any, T]], stop: Callab
 async def _wait_for_main(
     answer: asyncio.Future[T], has_started: Callable[[], bool], interrupt: Callable[[], object]
 ) -> T:
-    """The result of work on the main thread. Reports the waiting until the work starts. Cancelling interrupts it."""
-    answer.add_done_callback(lambda done: done.cancelled() or done.exception())  # else asyncio logs an unread error
+    """The result of work on the main thread. Reports the wait until the work starts. Cancelling interrupts the work."""
+    answer.add_done_callback(lambda done: done.cancelled() or done.exception())  # or asyncio logs an unread error
     try:
         await asyncio.wait({answer}, timeout=POLL_S)
         if not (answer.done() or has_started()):

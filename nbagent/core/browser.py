@@ -28,7 +28,7 @@ def check_possible(what: str, missing: str, instead: str) -> None:
 
 
 def start_early(function: Callable[..., object], *args: Any, name: str) -> None:
-    """Start slow work early, in a daemon thread. In a browser, it runs when it is needed."""
+    """Start slow work early, in a daemon thread. In a browser, do nothing: the work is done when it is needed."""
     if not IN_BROWSER:
         threading.Thread(target=function, args=args, name=name, daemon=True).start()
 

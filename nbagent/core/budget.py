@@ -41,7 +41,7 @@ class Budget:
 
     @property
     def spent(self) -> float:
-        """US dollars spent so far, without requests of unknown price."""
+        """US dollars spent so far, not counting requests of unknown price."""
         return self.account.dollars
 
     @property

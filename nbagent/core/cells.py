@@ -10,7 +10,7 @@ from typing import Any
 
 from nbagent.core.current import NO_CELL, Cell, current, set_current
 
-#: Threads that the user starts have no cell of their own. They count as part of the newest one.
+#: Threads that the user starts have no cell of their own. They count as part of the newest cell.
 _newest = [NO_CELL]
 
 
@@ -39,7 +39,7 @@ def request_of(shell: Any) -> dict[str, Any]:
 
 
 def is_watched(shell: Any) -> bool:
-    """Whether a person may be present: front ends can answer questions, nbclient and nbval can't."""
+    """Whether a person may be present: front ends accept input for a running cell; nbclient and nbval don't."""
     return bool(request_of(shell).get("content", {}).get("allow_stdin", True))
 
 

@@ -29,7 +29,7 @@ UserCheck = Callable[..., Any]
 
 
 def reason_in(text: str) -> str:
-    """The reason in the text with which an answer was sent back: all but its first and last lines.
+    """The reason in the text that sent an answer back to the model: all but the first and last lines.
 
     >>> reason_in(_CORRECT.format(reason="Name your sources."))
     'Name your sources.'
@@ -70,7 +70,7 @@ def checked_functions(name: str, functions: Iterable[UserCheck]) -> list[UserChe
 
 
 def as_answer_check(function: UserCheck) -> AnswerCheck:
-    """A user's check in the loop's form."""
+    """A user's check as the loop calls it."""
 
     async def check(result: AgentResult, context: RunContext) -> None:
         value = result.content if result.data is None else result.data

@@ -13,7 +13,7 @@ from nbagent.core.model_request import ModelRequest
 
 
 def with_counts(response: LLMResponse, request: ModelRequest) -> LLMResponse:
-    """The response with input and output counts, which are estimated if the provider omits them or sends zeros.
+    """The response with input and output counts. They are estimated if the provider omits them or sends zeros.
 
     `metadata["usage_estimated"]` marks an estimate. A provider can set it to False if its zeros are exact.
     """
@@ -30,7 +30,7 @@ def with_counts(response: LLMResponse, request: ModelRequest) -> LLMResponse:
 
 
 def broken_attempt(request: ModelRequest, chars: int) -> Usage:
-    """The estimated tokens, which providers bill, of a request whose answer broke off after this many characters."""
+    """The estimated tokens of a request whose answer broke off after this many characters. Providers bill them."""
     return Usage(estimated_input(request), max(1, chars // CHARS_PER_TOKEN))
 
 

@@ -99,7 +99,7 @@ def set_current(**changes: Any) -> None:
 
 @contextmanager
 def changed(**changes: Any) -> Iterator[None]:
-    """Set these values for a block. Other values that the block sets outlast it."""
+    """Set these values for a block. Other values set inside the block outlast it."""
     before = current.get()
     inside = before._replace(**changes)
     current.set(inside)

@@ -146,7 +146,7 @@ class ToolPrinted(Event):
 class ToolProgress(Event):
     """A running tool reports its progress (`RunContext.report`). `content` is "40 %", or the tool's own words.
 
-    `metadata`: tool_call_id, and progress, a number from 0 to 1 if it reports one.
+    `metadata`: tool_call_id; progress, a number from 0 to 1, if the tool reported one.
     """
 
     type: ClassVar[Literal["tool_progress"]] = "tool_progress"
@@ -154,7 +154,7 @@ class ToolProgress(Event):
 
 @dataclass(slots=True)
 class ChildEvent(Event):
-    """An event from an agent that a running tool called: `event` is from its run, or from a run below it.
+    """An event from an agent that a running tool called: `event` is from its run, or from a run below that.
 
     `metadata` describes the tool call. Only observers receive it, on this run's thread.
     """
@@ -167,7 +167,8 @@ class ChildEvent(Event):
 class CellChanged(Event):
     """A running tool changed or ran a cell of a notebook. `content` is the change and the cell's id: "edit 3f2a".
 
-    `before` and `after` are the cell's source; None if there was or is no such cell. Only observers receive it.
+    `before` and `after` are the cell's source, or None if the cell did not exist or was deleted. Only observers receive
+    the event.
     """
 
     type: ClassVar[Literal["cell_changed"]] = "cell_changed"
@@ -238,7 +239,8 @@ class Retry(Event):
 class Context(Event):
     """The history was trimmed, summarised or repaired, or can't be sent completely; `content` says which.
 
-    `messages` were removed. `metadata`: `trimmed`, their `message_id`s in the trace; `begins`, when a summary starts.
+    `messages` were removed. `metadata`: `trimmed`, their `message_id`s in the trace; `begins`, true when a summary
+    starts.
     """
 
     type: ClassVar[Literal["context"]] = "context"
@@ -256,8 +258,8 @@ class Limit(Event):
 class Http(Event):
     """Either a note in `content`, such as "loading the model", or an `exchange` for a trace that records HTTP.
 
-    `metadata` of an exchange: attempt, method, url, status, duration_s, request_bytes, response_bytes, error_type. If
-    the note says that a provider's own tool is running: the wire_id of its later `ToolCall`.
+    `metadata` of an exchange: attempt, method, url, status, duration_s, request_bytes, response_bytes, error_type.
+    `metadata` of a note that a provider's own tool is running: the wire_id of the `ToolCall` that follows.
     """
 
     type: ClassVar[Literal["http"]] = "http"

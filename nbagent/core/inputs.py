@@ -71,7 +71,7 @@ def input_items(message: Any) -> list[Any] | None:
 
 
 def is_message(item: Any) -> bool:
-    """Whether an item is a whole message, not only a part of one."""
+    """Whether an item is a whole message, not just part of one."""
     return isinstance(item, LLMMessage) or (isinstance(item, Mapping) and "role" in item)
 
 

@@ -17,10 +17,10 @@ GRACE_S = 0.5
 
 
 class Interruptible:
-    """Calls a function once. `interrupt()` from another thread raises KeyboardInterrupt in it, but never after its end.
+    """Calls a function once. `interrupt()`, called from another thread, raises KeyboardInterrupt in it while it runs.
 
     Python raises it at the thread's next bytecode, so native code, such as a long `time.sleep` outside the main thread,
-    ends first.
+    finishes first.
 
     A function that is traced (for debugging or coverage) is not interrupted, except on the main thread, where Ctrl-C
     would do the same: the KeyboardInterrupt might hit the tracer, which would never release its lock.
@@ -45,7 +45,7 @@ class Interruptible:
             finally:
                 self._end()
         except KeyboardInterrupt:
-            self._end()  # the interrupt may have hit the first call of `_end`; it comes only once
+            self._end()  # the interrupt may have hit the first call of `_end`; there is only one interrupt
             raise
 
     def _end(self) -> None:
@@ -78,7 +78,7 @@ def _raise_in(thread: int, error: type[BaseException]) -> None:
 
 
 def _let_arrive(thread: int) -> None:
-    """Catch a pending KeyboardInterrupt in this thread, so that it can't hit later code.
+    """Catch a pending KeyboardInterrupt in this thread, before it can hit later code.
 
     It can't be withdrawn: CPython 3.11 would keep looking for it, and traced threads would never continue. A second
     interrupt replaces the first and has arrived when this returns.

@@ -3,8 +3,8 @@
 Schemas come from MCP servers and HTTP clients, and Python's `re` may take years for a hostile pattern. pydantic's
 engine matches patterns in linear time. A pattern that it can't compile, such as a look-ahead, is not checked.
 
-If the package rfc3987-syntax is there, as with JupyterLab, `import jsonschema` builds parsers for the format "iri",
-which takes seconds. Here they are built when a value of that format is checked.
+If the package rfc3987-syntax is installed, as it is with JupyterLab, `import jsonschema` builds parsers for the format
+"iri", which takes seconds. This module delays that until a value of that format is checked.
 """
 
 from __future__ import annotations

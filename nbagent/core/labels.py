@@ -1,4 +1,4 @@
-"""Labels by which runs are found and grouped in the trace: tags, user, session and other metadata."""
+"""Labels for finding and grouping runs in the trace: tags, user, session and other metadata."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nbagent.checks import check_type, invalid
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """A run's labels. `session` is the application's, such as a user's visit."""
+    """A run's labels. `session` is a session of the application, such as a user's visit."""
 
     tags: tuple[str, ...] = ()
     user: str | None = None

@@ -38,11 +38,11 @@ class Limits:
     - `max_total_tokens`, `max_input_tokens`, `max_output_tokens`. Missing counts are estimated.
     - `max_cost`: US dollars; needs a model with a known price
     - `max_seconds`: the run ends even while it waits for the model or a tool, and keeps the text so far
-    - `tool_seconds`: for one call to a tool that has no timeout of its own, 15 by default
+    - `tool_seconds`: the timeout of tools that have none of their own, 15 by default
 
-    All but `max_iterations` include agents that the run's tools call. Each limit has an environment variable, such as
-    `NBAGENT_MAX_COST` for `max_cost`. It overrides `AgentConfig`, and arguments override it. Pass `math.inf` to lift a
-    limit.
+    All limits except `max_iterations` also cover the agents that the run's tools call. Each limit has an environment
+    variable, such as `NBAGENT_MAX_COST` for `max_cost`. It overrides `AgentConfig`, and arguments override it. Pass
+    `math.inf` to lift a limit.
 
     >>> Limits(max_cost=0.05, max_seconds=60).max_cost
     0.05
@@ -105,7 +105,7 @@ class LimitReached(NamedTuple):
 
 @dataclass(slots=True)
 class Request:
-    """A request that other requests may wait for."""
+    """A request whose end other requests may wait for."""
 
     is_under_way: bool = True
 
@@ -130,10 +130,10 @@ class Account:
     depth: int | None = None
     budgets: tuple[Account, ...] = ()
     iterations: int = 0
-    requests: int = 0  # like all below, including runs that this run's tools started
+    requests: int = 0  # like all fields below, including the runs that this run's tools started
     tool_calls: int = 0
     usage: Usage = field(default_factory=Usage)
-    dollars: float = 0.0  # without requests of unknown price
+    dollars: float = 0.0  # not counting requests of unknown price
     all_priced: bool = True
     #: The number of requests under way in the runs below, and the largest count of each kind in an answer so far.
     under_way: int = 0
@@ -158,7 +158,7 @@ class Account:
         self._above = (*parents, *budgets.values())
 
     def count_for(self, *budgets: Account) -> None:
-        """Spend from these budgets from now on, in addition to the accounts above. No request may be under way."""
+        """Spend from these budgets from now on, in addition to the accounts above. Call it between two requests."""
         self.budgets = budgets
         self.__post_init__()
 
@@ -180,9 +180,9 @@ class Account:
     def asking(self, enclosing: Request | None = None) -> AbstractAsyncContextManager[Request | None]:
         """A block for a request and its answer. Waits while parallel requests may use up a shared budget.
 
-        Each of them is expected to use as much as the largest answer so far. So the runs of a tree together exceed a
-        budget by at most one answer, not by one each, unless an answer is larger than all earlier ones. A run without a
-        parent never waits, because its reader may be waiting for others.
+        Each parallel request is expected to use as much as the largest answer so far. So the runs of a tree together
+        exceed a budget by at most one answer, not by one each, unless an answer is larger than all earlier ones. A run
+        without a parent never waits, because its reader may be waiting for other runs.
 
         `enclosing` is the last request that the current code sent or is part of.
         """

@@ -1,8 +1,8 @@
 """The provider-neutral message model: messages, tool calls, answers and token counts.
 
-All classes are frozen, except that `encoded` is a cache for codecs and traces. `to_dict` and `from_dict` convert to and
-from JSON data. Roles and fields are named as in the chat-completions API. Token counts follow OpenTelemetry
-(https://opentelemetry.io/docs/specs/semconv/gen-ai/).
+All classes are frozen, except that the field `encoded` is a cache for codecs and traces. `to_dict` and `from_dict`
+convert to and from JSON data. Roles and fields are named as in the chat-completions API. Token counts follow
+OpenTelemetry (https://opentelemetry.io/docs/specs/semconv/gen-ai/).
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class LLMMessage:
 
 
 def index_of(message: LLMMessage | None, messages: Sequence[LLMMessage]) -> int | None:
-    """The index of this same object, not of an equal one. None if it is missing."""
+    """The index of this object itself, not of an equal one. None if it is missing."""
     return next((index for index in range(len(messages) - 1, -1, -1) if messages[index] is message), None)
 
 
@@ -171,7 +171,7 @@ def parse_arguments(text: Any) -> tuple[dict[str, Any], str | None]:
     """Convert a provider's arguments to `(arguments, raw)`; `raw` is set if they are not a JSON object.
 
     `""`, `None` and `null` mean no arguments. A JSON object inside a JSON string is unwrapped once. Arguments that are
-    too long or too deeply nested, or contain numbers that JSON does not have, count as `raw`. Long ones are cut off.
+    too long or too deeply nested, or contain numbers that JSON does not have, become `raw`, cut off if too long.
     """
     if text is None or text == "":
         return {}, None
@@ -195,7 +195,7 @@ def parse_arguments(text: Any) -> tuple[dict[str, Any], str | None]:
 
 
 def fault_in(raw: str) -> str:
-    """The problem with the size, depth or numbers of JSON text, or "". Raises ValueError if it is not JSON."""
+    """What is wrong with the size, depth or numbers of a JSON text, or "". Raises ValueError if it is not JSON."""
     if len(raw) > MAX_ARGUMENT_CHARS:
         return f"must be shorter than {MAX_ARGUMENT_CHARS:,} characters"
     too_deep = f"must be nested at most {MAX_ARGUMENT_DEPTH} levels deep"
@@ -213,7 +213,7 @@ _STRICT_JSON = json.JSONEncoder(allow_nan=False)
 
 
 def _is_json(value: Any) -> bool:
-    """Whether other languages can read it. Python accepts `NaN`, and reads `1e999` as infinity."""
+    """Whether other languages can read the value as JSON. Python accepts `NaN`, and reads `1e999` as infinity."""
     try:
         _STRICT_JSON.encode(value)
     except ValueError:

@@ -15,7 +15,7 @@ _STYLE = "display: flex; flex-wrap: wrap; gap: 2px 12px; align-items: center; fo
 
 
 class NotebookBar(tqdm):  # type: ignore[type-arg]  # subscripts fail at run time
-    """A tqdm bar that is shown with `publish`, the method of IPython's display publisher.
+    """A tqdm bar that `publish`, the method of IPython's display publisher, shows.
 
     `watchers` are called with each state as HTML, and with "" at the end.
     """
@@ -40,7 +40,7 @@ class NotebookBar(tqdm):  # type: ignore[type-arg]  # subscripts fail at run tim
             watch(page)
 
     def close(self) -> None:
-        """Show the end, if anything was shown."""
+        """Show the final state, if the bar was shown at all."""
         is_open = not self.disable
         super().close()
         if is_open and self._is_shown:

@@ -22,7 +22,7 @@ def progress_bar(
     shown: bool = True,
     watchers: Iterable[Callable[[str], None]] = (),
 ) -> Iterator[Any]:
-    """A tqdm bar for this many units, some of which may be done. Bytes (`unit="B"`) are shown as kB and MB.
+    """A tqdm bar for this many units, some of which may already be done. Bytes (`unit="B"`) are shown as kB and MB.
 
     In a notebook, `watchers` receive each state: see `NotebookBar`. There is no bar in logs and pipes, which can't
     overwrite a line, or in notebooks that nobody is watching.
@@ -34,7 +34,7 @@ def progress_bar(
     if not shown or not is_watched(shell):
         bar = tqdm(disable=True, **looks)
     elif getattr(shell, "kernel", None) is None:
-        bar = tqdm(disable=None, unit_scale=unit == "B", **looks)  # None: unless it is not a terminal
+        bar = tqdm(disable=None, unit_scale=unit == "B", **looks)  # None: disabled if it is not a terminal
     else:
         from nbagent.core.notebook_bar import NotebookBar
 

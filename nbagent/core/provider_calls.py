@@ -28,7 +28,7 @@ class ProviderCall:
     is_error: bool = False
 
     def begun(self, *, has_ended: bool = False) -> ToolCall:
-        """The event of the call. `has_ended`: the provider reports it only with its result."""
+        """The event of the call. `has_ended`: whether the provider reported the call only with its result."""
         return ToolCall("", self.name, self.arguments, {"wire_id": self.id, "has_ended": has_ended})
 
     def ended(self) -> ToolResult:
@@ -63,7 +63,7 @@ class ProviderCalls:
         self._made.setdefault(wire_id, (new_id("tool"), time()))
 
     def complete(self, event: ToolCall | ToolResult) -> None:
-        """Add ids to an event, and the outcome to a result."""
+        """Add our ids to an event. If it is a result, also add the outcome."""
         wire_id = str(event.metadata.get("wire_id") or "")
         now, about = time(), dict(event.metadata)
         began = None if about.pop("has_ended", False) else now

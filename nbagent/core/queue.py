@@ -94,7 +94,7 @@ class QueueEntry:
     async def enter(self, enclosing: Set[QueueEntry] = frozenset(), blocked_threads: Set[int] = frozenset()) -> None:
         """Wait until the agent's earlier runs are over. Raises `AgentBusyError` if one of them waits for this run.
 
-        `enclosing` are the runs that wait for it, `blocked_threads` the threads.
+        `enclosing` contains the runs that wait for this one, and `blocked_threads` the threads that do.
         """
         earlier = self.queue.entries
         is_inside = any(outer.active and outer.queue is self.queue for outer in enclosing)
@@ -117,6 +117,6 @@ class QueueEntry:
         self.queue.advance()
 
     def _is_read_by_current_task(self) -> bool:
-        """Whether the run can't continue before the current task does."""
+        """Whether the run can continue only after the current task does."""
         dropped = self.iterator is not None and self.iterator() is None
         return self.active and not dropped and self.reader is asyncio.current_task()

@@ -63,13 +63,13 @@ class Tools(Protocol):
     """The loop's interface to a tool executor. `nbagent.functions.executor.ToolExecutor` implements it."""
 
     def list_functions(self) -> list[dict[str, Any]]:
-        """The definitions of the tools now on offer."""
+        """The definitions of the tools that are on offer now."""
 
     def is_parallel(self, name: str) -> bool:
         """Whether the tool may run at the same time as others."""
 
     async def run(self, call: FunctionCall, interrupted: list[ToolOutcome] | None = None) -> ToolOutcome:
-        """Run one call. Failures are outcomes. If it is cancelled while running, `interrupted` receives the outcome."""
+        """Run one call, and return even a failure as its outcome. An interrupted call adds it to `interrupted`."""
 
 
 class Speakers(Protocol):
@@ -81,10 +81,10 @@ class Speakers(Protocol):
         """Set the run's provider and tools to the next agent's. Returns the conversation as that agent reads it."""
 
     def end_turn(self) -> None:
-        """The turn and its calls are over."""
+        """Called when the turn and its calls are over."""
 
     def passes_on(self) -> bool:
-        """Whether another agent speaks now, after an answer."""
+        """Called after an answer: whether another agent speaks now."""
 
 
 @dataclass(slots=True)
@@ -130,7 +130,7 @@ class Run:
     #: Whether each HTTP exchange becomes an event.
     record_http: bool = False
     run_id: str = field(default_factory=lambda: new_id("run"))
-    #: The run whose tool started this one, and which also counts its spending.
+    #: The run whose tool started this one. It also counts this run's spending.
     parent: Run | None = field(init=False)
     #: That tool's call, and a callback that passes each event to the parent's observers; None without a parent.
     parent_call: str | None = field(init=False)
@@ -140,9 +140,9 @@ class Run:
     #: The messages that completed the history after an interrupted or failed turn: the partial answer, missing results.
     closing_messages: list[LLMMessage] = field(default_factory=list)
     corrections: int = 0
-    #: Whether the model's answer was empty and it got one more request.
+    #: Whether the model's answer was empty and the prompt was sent once more.
     asked_again: bool = False
-    #: Events that the observers have seen and the reader receives before the next one.
+    #: Events that the observers have already seen. The reader receives them before the next event.
     pending_events: list[Event] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -180,13 +180,13 @@ class Run:
         return RunStarted(text, metadata=metadata, messages=messages, after=after)
 
     def next_request(self) -> ModelRequest:
-        """The current history and tools."""
+        """The next request, with the current history and tools."""
         messages = list(self.history.messages) if self.speakers is None else self.speakers.take()
         if self.instructions:
             system = messages.pop(0).text if messages[0].role == "system" else ""
             messages.insert(0, LLMMessage("system", f"{system}\n\n{self.instructions}".lstrip()))
         tools = self.tools.list_functions() or None
-        # it may depend on the caller
+        # the reminder may depend on the caller
         reminder = context_with(call=self.run_context()).run(self.reminder) if self.reminder else ""
         compact_at = self.history.max_tokens if self.provider_summarises else None
         return ModelRequest(messages, tools, self.options, reminder=reminder, compact_at=compact_at)
@@ -198,7 +198,7 @@ class Run:
         return history.strategy == "server" and self.provider.can_compact(history.max_tokens or 0)
 
     def until_time_is_up(self, step: AsyncGenerator[Event]) -> AsyncGenerator[Event]:
-        """The events of a step, which ends when this run's time is over, whatever it is waiting for."""
+        """The events of a step, which is cut short when this run's time is up, whatever it is waiting for."""
         return step if self.spent.seconds_left() is None else self._until_time_is_up(step)
 
     async def _until_time_is_up(self, step: AsyncGenerator[Event]) -> AsyncGenerator[Event]:
@@ -236,7 +236,7 @@ class Run:
                 await self.within(checking)
 
     def run_context(self, **of_call: Any) -> RunContext:
-        """The view of this run for a tool or a check."""
+        """A `RunContext` of this run, for a tool or a check."""
         return RunContext(
             run_id=self.run_id,
             source=self.origin.get("source"),
@@ -257,13 +257,13 @@ class Run:
         return await asyncio.create_task(awaited(), context=self.inner_context())
 
     def inner_context(self, **changes: Any) -> Context:
-        """A copy of the current context, for code of this run that this run waits for."""
+        """A context for code of this run that the run waits for: a changed copy of the current one."""
         return self.own_context(enclosing=current.get().enclosing | {self.entry}, **changes)
 
     def own_context(self, call: RunContext | None = None, **changes: Any) -> Context:
-        """A copy of the current context for code of this run: for a tool `call`, or for none.
+        """A context for code of this run, such as a tool's `call`: a changed copy of the current one.
 
-        Its printed output still belongs to the call that started the run.
+        Without a `call`, printed output still belongs to the call that started the run.
         """
         call = call or RunContext(output=current.get().call.output)
         return context_with(**{"run": self, "account": self.spent, "call": call, "report_event": None, **changes})

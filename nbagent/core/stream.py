@@ -25,7 +25,7 @@ from nbagent.core.run import Run
 class StreamingHandler:
     """Callbacks of a run, sync or async. Override the ones you need.
 
-    `on_complete` is called once per run, `on_retry` when the current turn's text starts again.
+    `on_complete` is called once per run, and `on_retry` when the current turn's text starts over.
     """
 
     def on_token(self, token: str) -> Any:
@@ -53,10 +53,10 @@ class StreamingHandler:
 class AgentStream:
     """The events of one run. The run starts with the first step of the iteration and stops at a `break`.
 
-    Iterate it with `async for` on any event loop, or with a plain `for` in a script or a notebook cell. As a context
-    manager it is closed at the end of the block. Afterwards `result()` returns the `AgentResult` or raises the run's
-    error. If the run fails, the iteration ends with an `error` event and then raises the error, unless the stream was
-    created with `raise_errors=False`.
+    Iterate over it with `async for` on any event loop, or with a plain `for` in a script or a notebook cell. As a
+    context manager, it is closed at the end of the block. Afterwards `result()` returns the `AgentResult` or raises the
+    run's error. If the run fails, the iteration ends with an `error` event and then raises the error, unless the stream
+    was created with `raise_errors=False`.
     """
 
     def __init__(

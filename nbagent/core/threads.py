@@ -46,7 +46,7 @@ def max_tool_threads() -> int:
 
 
 class DaemonThreads:
-    """Reused threads; a new one starts if none is idle, up to `limit()` for each level of nested runs.
+    """A pool of threads. A new thread starts if none is idle, up to `limit()` for each level of nested runs.
 
     Unlike the threads of a `ThreadPoolExecutor`, daemon threads don't keep a process alive while a tool still runs. A
     thread ends after a minute without work.
@@ -75,7 +75,7 @@ class DaemonThreads:
     async def run(self, function: Callable[..., T], *args: Any) -> T:
         """Call the function in a thread. A copy of this task's context routes notebook output to its cell.
 
-        Cancelling does not stop a running function unless `interrupts` is set. Then the function receives a
+        Cancelling does not stop a running function unless `interrupts` is set. In that case, the function receives a
         KeyboardInterrupt and has a moment to end.
         """
         if IN_BROWSER:
@@ -125,10 +125,10 @@ class DaemonThreads:
         self._jobs.put(partial(self._work_through, level, job))
         if not reuse:
             thread = threading.Thread(target=self._work, name=f"{self._name}-{next(self._numbers)}", daemon=True)
-            contextvars.Context().run(thread.start)  # it also serves other runs
+            contextvars.Context().run(thread.start)  # an empty context, because the thread also serves other runs
 
     def _work_through(self, level: int, job: Job | None) -> None:
-        """Run a job, then the waiting jobs, one after the other."""
+        """Run a job, then the waiting jobs, one by one."""
         while job is not None:
             job()
             with self._lock:

@@ -1,4 +1,4 @@
-"""The printed output, displays and progress of a running tool call, kept within bounds and announced as they arrive."""
+"""The printed output, displays and progress of a running tool call, with limits. New output is announced."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class ToolOutput:
             return [dict(part) for part in self.parts]
 
     def end(self) -> list[Part]:
-        """The call is over. Returns a copy of its output; nothing more is announced."""
+        """End the output when the call is over, and return a copy. Nothing more is announced."""
         self._is_over = True
         return self.shown()
 

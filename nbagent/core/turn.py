@@ -274,7 +274,8 @@ class Turn:
     async def summarise(self) -> AsyncGenerator[Event]:
         """Replace the oldest messages with a summary if the history exceeds its limits.
 
-        If there is no summary, the messages are dropped and the run continues. The provider may summarise instead.
+        If no summary can be made, the messages are dropped and the run continues. Does nothing if the provider itself
+        summarises.
         """
         run = self.run
         if run.provider_summarises or not (oldest := run.history.messages_to_drop()):
@@ -291,7 +292,7 @@ class Turn:
             yield run.emit(events.Context(f"summarised {len(part)} old messages", messages=part))
 
     def _record_exchange(self, exchange: Exchange) -> None:
-        """Make an event of an HTTP exchange. The loop yields it before the next event."""
+        """Turn an HTTP exchange into an event, which the loop yields before the next one."""
         self._exchanges += 1
         metadata = {"attempt": self._exchanges, **exchange.summary()}
         self.run.pending_events.append(self.run.emit(events.Http(metadata=metadata, exchange=exchange), self.meta))
@@ -380,7 +381,7 @@ class Turn:
         return None
 
     def take_call(self, call: FunctionCall) -> Event:
-        """Take a tool call from a client instead of a model."""
+        """Add a tool call that came from a client instead of a model."""
         self.meta = {"run_id": self.run.run_id}  # no request, so no `call_id`
         self.response = LLMResponse("", [call])
         self.calls = with_unique_ids([call], self.run.run_id, set())
@@ -388,7 +389,7 @@ class Turn:
         return self.run.emit(events.ToolCall("", call.name, call.arguments, self._call_metadata(0)), self.meta)
 
     async def run_tools(self) -> AsyncGenerator[Event]:
-        """Run the calls, parallel tools concurrently. Results are yielded as they arrive and kept in call order."""
+        """Run the calls, concurrently if their tools allow it. Yields results as they arrive; keeps the call order."""
         run = self.run
         count = run.spent.take_tool_calls(len(self.calls))
         for index in range(count, len(self.calls)):

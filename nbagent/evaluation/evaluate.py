@@ -76,9 +76,10 @@ async def evaluate(
     - `expected`: the column that is passed to functions of `(answer, expected)`
     - `repeats`: how often each agent answers each row
 
-    If an agent can't send any request, for example without a key, its rows have the error, and the others continue. If
-    no agent can, the error is raised. Raises `ConfigurationError` before the first request if a scorer is invalid or
-    the frame has one of the columns that are added. `evaluate_sync` is the blocking variant.
+    If an agent can't send any request, for example because it has no key, its rows have the error, and the other agents
+    continue. If no agent can send one, the error is raised. Raises `ConfigurationError` before the first request if a
+    scorer is invalid, or if the frame already has one of the columns that are added. `evaluate_sync` is the blocking
+    variant.
 
     >>> result = await nbagent.evaluate(                                        # doctest: +SKIP
     ...     {"small": small, "large": large}, reviews, "Is this review good or bad? {text}",

@@ -30,8 +30,8 @@ class Evaluation:
     """Agents' answers to the rows of a frame, with scores. `evaluate` and `compare` return it.
 
     - `frame`: a row for each agent, repeat and row of the data, with the data's index. Its columns are agent, repeat,
-      the data's columns, those that `Agent.map` returns, with `tools=True` the names of the called tools, and a column
-      for each scorer, which is NA without a complete answer.
+      the data's columns, the columns of `Agent.map`, `tools` (with `tools=True`: the names of the called tools), and a
+      column for each scorer. Scores are NA for rows without a complete answer.
     - `scorers`: the names of the scorers
     - `models`: the agents' models by agent name
     """
@@ -44,10 +44,10 @@ class Evaluation:
     def summary(self) -> pd.DataFrame:
         """Return a row for each agent: rows, failed rows, and each scorer's mean and 95 % interval (`_low`, `_high`).
 
-        Then come the tokens, cost and mean seconds of the answered rows. A sum with a missing value is missing. Failed
-        rows have no score. A row's repeats are averaged first, because they are not independent, so the interval is
-        over the rows. It is Wilson's for True and False, and a percentile bootstrap of 2,000 samples for numbers (see
-        `nbagent.evaluation.intervals` for the sources).
+        The tokens, cost and mean seconds of the answered rows follow. If a value is missing, so is the sum. Failed rows
+        have no score. A row's repeats are averaged first, because they are not independent, so the interval describes
+        the rows. For True and False, it is Wilson's interval; for numbers, it is a percentile bootstrap of 2,000
+        samples (see `nbagent.evaluation.intervals` for the sources).
         """
         return pd.DataFrame([self._summary_of(name) for name in self.models], index=pd.Index(self.models, name="agent"))
 
@@ -72,7 +72,7 @@ class Evaluation:
     def _by_row(self, agent: str, name: str) -> pd.Series[float]:
         """Each answered row's mean over its repeats, for rows with a value."""
         mine, is_answered = (self.frame["agent"] == agent).to_numpy(), self._values("status") == "ok"
-        place = self.frame[mine].groupby("repeat").cumcount()  # the data's index need not be unique
+        place = self.frame[mine].groupby("repeat").cumcount()  # the data's index may not be unique
         means = self._values(name).where(is_answered)[mine].astype("Float64").groupby(place.to_numpy()).mean()
         return means.dropna().astype(float)
 
@@ -89,7 +89,7 @@ class Evaluation:
         return bool(self._values(name).dtype == "boolean")
 
     def failures(self, scorer: str | None = None) -> pd.DataFrame:
-        """Return the rows of `frame` without a complete answer, and those for which a scorer returned False.
+        """Return the rows of `frame` that have no complete answer, or for which a scorer returned False.
 
         With `scorer`, only this scorer counts.
 
@@ -132,7 +132,7 @@ class Evaluation:
 
     @property
     def trace(self) -> Trace:
-        """The agents' traces as one, including other runs. Its `runs` and `frame` share the column `run_id`."""
+        """The agents' traces as one, with all their other runs. Its `runs` and `frame` share the column `run_id`."""
         return Trace.concat(self.traces)
 
     def __repr__(self) -> str:

@@ -38,8 +38,8 @@ def exact(column: str, answer: str = "answer") -> Callable[[Row], bool | None]:
     - `column`: the column with the labels
     - `answer`: the column with the answers; with `output=Model`, one of its fields
 
-    If either is a boolean, a number or a time, both are read as such. A time without a zone is UTC, and a date is its
-    midnight. Otherwise they are compared as text without surrounding space.
+    If either is a boolean, a number or a time, both are read as such. A time without a zone is UTC, and a date means
+    midnight. Otherwise both are compared as text without surrounding space.
 
     >>> exact("label")({"answer": "good\\n", "label": "good"}), exact("label")({"answer": "5", "label": 5.0})
     (True, True)
@@ -125,7 +125,7 @@ def judge(agent: Agent, prompt: str, output: type[bool] | type[int] | type[float
 async def scores_of(
     name: str, scorer: Any, rows: pd.DataFrame, expected: str | None, options: Mapping[str, Any]
 ) -> Any:
-    """Return a scorer's results for these rows, as a column. If it fails for a row, it warns, and the value is NA."""
+    """Return a scorer's results for these rows, as a column. If it fails for a row, warn, and use NA."""
     values = await (
         scorer.scores(rows, options) if isinstance(scorer, Judge) else _called(name, scorer, rows, expected)
     )
@@ -135,7 +135,7 @@ async def scores_of(
 
 
 def check_scorer(name: str, scorer: Any, expected: str | None) -> None:
-    """Raise `ConfigurationError` for a value that isn't a scorer."""
+    """Raise `ConfigurationError` unless the value is a scorer."""
     if isinstance(scorer, Judge):
         return
     if scorer in (exact, matches, judge):

@@ -28,8 +28,8 @@ MAX_VIEW_CHARS, MAX_LISTED = 15_000, 200
 class Commands:
     """The commands on notes, for one conversation and one transaction.
 
-    Without `messages`, the caller is a program or an MCP client without a conversation, and may change unseen notes.
-    Each command raises `ConfigurationError` if it refuses, and then changes nothing.
+    Without `messages`, the caller is a program or an MCP client without a conversation, and may change unseen notes. A
+    refused command raises `ConfigurationError` and changes nothing.
     """
 
     def __init__(self, notes: Notes, messages: Iterable[LLMMessage] | None, run_id: str | None) -> None:

@@ -26,7 +26,7 @@ def as_frame(notes: Iterable[Note]) -> pd.DataFrame:
 
 
 def apply_edits(frame: pd.DataFrame, shown: Mapping[str, Note], notes: Notes) -> None:
-    """Write the differences between the edited frame and the notes that it showed, by path.
+    """Write the changes that an edited frame makes to the notes in `shown`, which maps paths to notes.
 
     Raises `ConfigurationError` if one of these notes has changed since. The transaction is then rolled back.
     """

@@ -64,17 +64,17 @@ _INSTRUCTIONS = {
 class Memory(Toolset):
     """Notes in a SQLite file, which an agent keeps across conversations and kernels, for `agent.use`.
 
-    The model reads and writes them with the tool `memory`, which has the commands of Claude's memory tool (Claude uses
-    its own tool, other models an ordinary one), and finds them with `search_memory`. An index of the newest notes ends
-    each request. Notes are data: they give the model no rights, and tools still need approval. All users of an agent
-    share its notes, and so do all clients of a server.
+    The model finds notes with `search_memory`, and reads and writes them with the tool `memory`, which has the commands
+    of Claude's memory tool. Claude uses its own tool, and other models use an ordinary one. Each request ends with an
+    index of the newest notes. Notes are data: they give the model no rights, and tools still need approval. All users
+    of an agent share its notes, and so do all clients of a server.
 
     Args:
-        path: the file, which is created with the first note and which only its owner can read. It is not encrypted.
-            Put it on a local disk: SQLite's locks don't work on most network drives. Several kernels may use it at the
-            same time.
+        path: the file. It is created with the first note, and only its owner can read it. It is not encrypted. Put it
+            on a local disk: SQLite's locks don't work on most network drives. Several kernels may use it at the same
+            time.
         scope: "user" notes are the same wherever you work. "project" notes belong to the current project's folder,
-            which is the nearest folder with a `.git`, or else the current one. One file keeps both, separately.
+            which is the nearest folder with a `.git`, or else the current one. One file can contain both, separately.
         write: whether the model may change notes. With "ask", each change needs approval. With True, none does. With
             False, the model can only read. Each change is a call in `agent.trace.tool_calls`.
         index_tokens: the approximate size of the index in tokens; 0 for none.
@@ -82,9 +82,9 @@ class Memory(Toolset):
             `search_memory` then finds notes by meaning as well as by words. The notes are sent to that model, and the
             vectors stay in memory.
 
-    Some changes are refused, with the reason: text that looks like a key or a password, more than 5 MB of notes in a
-    scope, paths outside `/memories`, and changes to a note whose current version the conversation has not seen, so no
-    other kernel's change is lost.
+    A change is refused, with the reason, if its text looks like a key or a password, if the scope's notes would exceed
+    5 MB, or if its path is outside `/memories`. It is also refused if the conversation has not seen the note's current
+    version, so no other kernel's change is lost.
 
     >>> memory = Memory("memory.sqlite")                                    # doctest: +SKIP
     >>> agent = Agent("claude:claude-sonnet-5").use(memory)                 # doctest: +SKIP

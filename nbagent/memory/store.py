@@ -162,7 +162,7 @@ class Notes:
 
 
 class NoteFile:
-    """A file of notes, which is created with the first note and which only its owner can read."""
+    """A file of notes. It is created with the first note, and only its owner can read it."""
 
     def __init__(self, path: Path, scope: str) -> None:
         self.path, self.scope = path, scope

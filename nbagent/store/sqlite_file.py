@@ -1,4 +1,4 @@
-"""nbagent's SQLite files: created atomically, told apart from other programs' files, with clear errors."""
+"""nbagent's SQLite files: created atomically and recognised by their headers, with clear errors."""
 
 from __future__ import annotations
 
@@ -65,10 +65,10 @@ class SQLiteFormat:
         return database
 
     def private(self, cache_bytes: int | None) -> sqlite3.Connection:
-        """Open a database for this process only. Beyond `cache_bytes`, it spills to a file without a name.
+        """Open a database for this process only. Beyond `cache_bytes`, it spills to an unnamed file.
 
-        The file disappears with the process, however that ends. SQLITE_TMPDIR or TMPDIR set its folder. With None, the
-        database stays in memory.
+        The file disappears with the process, however the process ends. SQLITE_TMPDIR or TMPDIR sets its folder. If
+        `cache_bytes` is None, the database stays in memory.
         """
         database = sqlite3.connect(
             ":memory:" if cache_bytes is None else "", uri=True, isolation_level=None, check_same_thread=False
@@ -78,7 +78,7 @@ class SQLiteFormat:
         return database
 
     def _connect(self, path: Path) -> sqlite3.Connection:
-        """Only one thread may use the connection at a time."""
+        """Return a connection. Only one thread may use it at a time."""
         address = f"{path.resolve().as_uri()}?mode=rw"
         with self.clear_errors(path):
             database = sqlite3.connect(address, uri=True, timeout=BUSY_S, isolation_level=None, check_same_thread=False)

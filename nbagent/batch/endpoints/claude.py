@@ -31,9 +31,9 @@ class ClaudeEndpoint(Endpoint):
         return str(batch["id"])
 
     async def find(self, tag: str, submitted_at: float, count: int, known: Set[str]) -> str | None:
-        """See `Endpoint`. Claude stores no tag, so this is the first unknown batch since `submitted_at` of that count.
+        """See `Endpoint`. Claude stores no tag, so this finds the first unknown batch since then with `count` requests.
 
-        If it is the wrong one, its results name other rows, and ours are sent live.
+        If it is the wrong one, its results are for other rows, and ours are sent live.
         """
         listed = await self.provider.call(f"{_PATH}?limit={_LISTED}")
         for batch in reversed(listed["data"]):  # the latest comes first

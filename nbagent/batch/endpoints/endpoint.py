@@ -66,10 +66,10 @@ class Endpoint(ABC):
 
     @abstractmethod
     async def find(self, tag: str, submitted_at: float, count: int, known: Set[str]) -> str | None:
-        """Return the id of a batch whose submission got no response, or None if it did not arrive.
+        """Return the id of a batch whose submission received no response, or None if the batch did not arrive.
 
         `submitted_at` is the time when it was sent (seconds since 1970), and `count` its number of requests. `known`
-        are the provider's ids of other batches.
+        contains the provider's ids of all other batches.
         """
 
     @abstractmethod

@@ -39,8 +39,8 @@ LONGEST_WAIT_S = 60.0
 class BatchEngine:
     """Sends rows to a provider's batch endpoint. The checkpoint records the submitted batches.
 
-    If this is cancelled, the batches continue at the provider, and the same call reads them later. Raises
-    `ConfigurationError` without a checkpoint.
+    If the engine is cancelled, the batches continue at the provider. Repeating the call reads them later. Raises
+    `ConfigurationError` if there is no checkpoint.
     """
 
     def __init__(self, checkpoint: Path | None) -> None:
@@ -84,7 +84,7 @@ class _Work:
         return agent
 
     async def submit(self) -> None:
-        """Find the batches that the provider has, and submit the other rows."""
+        """Find the batches that the provider already has, and submit the other rows."""
         for sent in self.submitted.holding(self.rows):
             if sent.batch_id is None:
                 batch_id = await self._find(sent)
@@ -104,7 +104,7 @@ class _Work:
                 await self._send(requests)
 
     async def _batches(self, rows: Sequence[Row]) -> AsyncGenerator[list[BatchRequest]]:
-        """Yield the requests of these rows, as many at a time as the provider accepts."""
+        """Yield the requests of these rows, as many at once as the provider accepts."""
         agent, yield_point = self.new_agent(), YieldPoint()
         requests: list[BatchRequest] = []
         size = 0
@@ -149,7 +149,7 @@ class _Work:
         return await self.endpoint.find(sent.tag, sent.sent_at, sent.count, self.submitted.batch_ids())
 
     async def read(self, keep: Keep) -> None:
-        """Save each batch's answers once it is over."""
+        """Save the answers of each batch once it is over."""
         wait = FIRST_WAIT_S
         while self.waiting:
             done = total = 0
@@ -172,7 +172,7 @@ class _Work:
             return await self.endpoint.state(sent.batch_id or "")
         except ProviderError as error:
             if error.status == 404:
-                return State("failed", reason="the provider does not, or no longer, have it")
+                return State("failed", reason="the provider doesn't have it, or no longer has it")
             if not error.retryable:
                 raise
             log.warning("batch %s: %s", sent.batch_id, error)

@@ -23,7 +23,7 @@ log = logging.getLogger("nbagent")
 class BatchedProvider(WrapperProvider):
     """Answers a row's first request from its batch, if possible, and sends all other requests live.
 
-    `result_of` returns the body of a row's answer by the row's key.
+    `result_of` receives a row's key, and returns the body of its answer or None.
     """
 
     inner: HTTPProvider

@@ -72,7 +72,7 @@ def as_text(part: Mapping[str, Any]) -> Part:
 
 
 def document_note(part: Mapping[str, Any], why: str = "") -> str:
-    """A short description that replaces a document, and `why` it is missing.
+    """A note that replaces a document: a short description, and `why` it is missing.
 
     >>> document_note({"name": "paper.pdf", "pages": 3})
     '[document: paper.pdf, 3 pages]'

@@ -1,9 +1,9 @@
 """Images in messages: a user's or tool's value becomes a content part, and a part becomes an `Image` to display.
 
 A part is plain JSON data: `{"type": "image", "media_type": "image/png", "data": base64 str}`, or `{"type": "image",
-"url": "https://…"}` for an image that the provider fetches. Other files are in `documents`. A file's first bytes decide
-its format, not its name. PIL and matplotlib objects are recognised by their class names, so neither library is
-imported.
+"url": "https://…"}` for an image that the provider fetches. `documents` handles other files. A file's format is
+recognised by its first bytes, not by its name. PIL and matplotlib objects are recognised by their class names, so
+neither library is imported.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def has_image(content: str | Iterable[Mapping[str, Any]]) -> bool:
 
 
 def images_in(content: str | Iterable[Mapping[str, Any]]) -> list[Image]:
-    """The images in a message's content, in order, without images that are URLs."""
+    """The images in a message's content, in order, except images given as URLs."""
     parts = [] if isinstance(content, str) else [part for part in content if part.get("type") == "image"]
     return [image for part in parts if (image := Image.from_part(part)) is not None]
 
@@ -305,7 +305,7 @@ def _is_pil(value: Any) -> bool:
 
 
 def matplotlib_figure(value: Any) -> Any:
-    """The matplotlib figure that a value is, or is part of (plotting functions often return axes); None if neither."""
+    """The matplotlib figure that a value is or belongs to (plotting functions often return axes), or None."""
     if callable(getattr(type(value), "savefig", None)):
         return getattr(value, "figure", value)
     if any(base.__module__.startswith("matplotlib.") for base in type(value).__mro__):
@@ -323,7 +323,7 @@ def image_url(part: Mapping[str, Any]) -> str:
 
 
 def image_note(part: Mapping[str, Any], why: str = "") -> str:
-    """A short description that replaces an image, and `why` it is missing.
+    """A note that replaces an image: a short description, and `why` it is missing.
 
     >>> image_note({"type": "image", "url": "https://example.org/cat.png"}, "not shown: this model takes no images")
     '[image: https://example.org/cat.png, not shown: this model takes no images]'

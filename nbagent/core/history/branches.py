@@ -1,8 +1,8 @@
 """Branches: histories of this conversation or earlier ones that can be continued.
 
 A branch is a list of messages. Branches of one conversation share the messages up to the prompt where they diverge.
-`ContextManager` goes back in a branch to undo a turn, and in a copy of it to change a prompt. An agent's fork is a
-separate history that shares the same messages.
+`ContextManager` undoes a turn by going back in a branch. To change a prompt, it goes back in a copy of the branch. An
+agent's fork is a separate history that shares the same messages.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _question_after(last: LLMMessage | None, branch: Branch) -> LLMMessage | Non
 
 
 def versions(question: LLMMessage, here: Branch, branches: Sequence[Branch]) -> list[Branch]:
-    """One branch for each version of a prompt, in the order in which they were first sent.
+    """One branch for each version of a prompt, in the order in which the versions were first sent.
 
     Other versions are branches that diverge from `here` at the prompt. A version's most recently used branch represents
     it.

@@ -43,9 +43,10 @@ class ContextManager:
 
     `max_messages` does not count the system message; `max_tokens` uses the provider's count. Over a limit, the oldest
     turns are dropped (`strategy="trim"`), or the model first summarises them in a separate request (`"summarise"`).
-    Pinned messages and their turns stay. With `"server"`, the provider itself summarises earlier messages once a
-    request exceeds `max_tokens` (150,000 by default). The history stays whole, and later answers carry the provider's
-    summary. If the provider does not support that for this model or so low a limit, `"summarise"` applies.
+    Pinned messages and their turns are kept. With `"server"`, the provider itself summarises earlier messages once a
+    request exceeds `max_tokens` (150,000 by default). The history stays complete, and later answers carry the
+    provider's summary. If the provider does not support that for this model, or for so low a limit, `"summarise"`
+    applies.
 
     >>> context = ContextManager(max_messages=20)
     >>> context.set_system_message("You are brief.")
@@ -110,10 +111,10 @@ class ContextManager:
     def asking(
         self, message: Any, replaces: LLMMessage | None = None, branch_at: LLMMessage | None = None
     ) -> Iterator[list[LLMMessage]]:
-        """Add the input of `chat` for a block that answers it. Yields it as messages.
+        """Add the input of `chat` to the history for a block that answers it. Yields the input as messages.
 
         If the prompt `replaces` is in the history, the new turn replaces its turn. Later turns are hidden from the
-        block and return at its end. If the prompt `branch_at` is there, the new turn starts a branch instead. If the
+        block and restored at its end. If the prompt `branch_at` is there, the new turn starts a branch instead. If the
         block fails, the prompt is removed, and the replaced turn, earlier branch or replaced conversation is restored.
         """
         left, before, prompt = self.here, list(self.messages), list[LLMMessage]()
@@ -167,7 +168,7 @@ class ContextManager:
         return messages
 
     def replace_history(self, messages: Iterable[LLMMessage]) -> None:
-        """Replace the history. The system message stays unless the new messages include one."""
+        """Replace the history. The system message is kept unless the new messages include one."""
         new = list(messages)
         if not any(m.role == "system" for m in new):
             new = [m for m in self.messages if m.role == "system"] + new
@@ -177,7 +178,7 @@ class ContextManager:
         self._start_branch()
 
     def clear(self) -> None:
-        """Forget the conversation with all its branches; keep the system message."""
+        """Delete the conversation with all its branches, but keep the system message."""
         conversation = self._current.conversation_id
         self._current = Branch(conversation)
         self._branches = [*(each for each in self._branches if each.conversation_id != conversation), self._current]
@@ -196,12 +197,12 @@ class ContextManager:
 
     @property
     def branches(self) -> list[Branch]:
-        """This history and its earlier ones, from all conversations, in the order in which they started."""
+        """This history's branches, including the current one, from all its conversations, oldest first."""
         return [self.here if each is self._current else each for each in self._branches]
 
     @property
     def conversations(self) -> list[Branch]:
-        """Each conversation's most recently used branch, including this history's; the newest conversation first."""
+        """The most recently used branch of each conversation, newest conversation first."""
         found: dict[str, Branch] = {}
         for branch in self.branches:
             if branch.used >= found.get(branch.conversation_id, branch).used:
@@ -209,7 +210,7 @@ class ContextManager:
         return list(found.values())[::-1]
 
     def versions(self, question: LLMMessage) -> list[Branch]:
-        """A branch for each version of a prompt in this history, in the order in which they were first sent.
+        """A branch for each version of a prompt in this history, in the order in which the versions were first sent.
 
         This history's own branch represents the prompt itself; `switch` selects another version.
         """
@@ -235,7 +236,7 @@ class ContextManager:
         return messages[: next((at for at in range(start + 1, len(messages)) if messages[at].opens_turn), None)]
 
     def switch(self, branch: Branch) -> None:
-        """Continue one of `branches`: in `trace.runs`, the next run belongs to it. The system message stays.
+        """Continue one of `branches`: in `trace.runs`, the next run belongs to it. The system message is kept.
 
         Raises `AgentBusyError` while a prompt is being answered.
 
@@ -249,7 +250,7 @@ class ContextManager:
     def resume(self, branches: Sequence[Branch], here: Branch, then: Sequence[LLMMessage] = ()) -> None:
         """Continue `here`, one of the `branches` of an earlier kernel, followed by the messages `then`.
 
-        This history ends; its earlier branches and the system message stay.
+        The current branch is discarded. Earlier branches and the system message are kept.
         """
         self._check_idle()
         with self._switching:
@@ -275,7 +276,7 @@ class ContextManager:
     # -- changes by hand ----------------------------------------------------------------------------------------------
 
     def undo(self) -> list[LLMMessage]:
-        """Remove and return the last turn: the last prompt and everything after it. Summaries of dropped turns stay."""
+        """Remove and return the last turn: the last prompt and all that follows. Keeps summaries of dropped turns."""
         return self._go_back(next((message for message in reversed(self.messages) if message.opens_turn), None))
 
     def _go_back(self, question: LLMMessage | None) -> list[LLMMessage]:
@@ -290,8 +291,8 @@ class ContextManager:
     def take_back(self, question: LLMMessage) -> bool:
         """Remove a prompt that failed or was refused, with its answer so far. Returns whether it was removed.
 
-        Sending it again then does not duplicate it. If tools have run for it, everything stays, because the model must
-        know what they did. The branch continues.
+        Sending it again then does not duplicate it. If tools have run for it, nothing is removed, because the model
+        must know what they did. The branch continues.
         """
         start = index_of(question, self.messages)
         if start is None or question.role != "user" or any(each.role == "tool" for each in self.messages[start:]):
@@ -305,10 +306,10 @@ class ContextManager:
         self.messages[index] = replace(self.messages[index], pinned=pinned)  # sent unchanged
 
     def edit(self, message: int | LLMMessage, content: Any) -> None:
-        """Replace the content of a message, or of the one at this index in `messages`. Tool calls and results stay.
+        """Replace the content of a message, or of the one at this index in `messages`. Tool calls and results are kept.
 
         `content` is a string, an image, or a list of strings, images and content parts, as for `chat`. Provider data
-        such as thinking is removed, because it belongs to the old content. Replacing blank with blank changes nothing.
+        such as thinking is removed, because it belongs to the old content. Nothing changes if both contents are blank.
         """
         index = self._index(message)
         new = content if isinstance(content, str) else content_parts(input_items(content) or [content])
@@ -361,7 +362,7 @@ class ContextManager:
             self._counted = (len(self.messages), usage.total_tokens)
 
     def prepare(self, trims: bool = True) -> str:
-        """Repair the history before a request, and trim it if `trims`. Returns a description of the changes or `""`."""
+        """Repair the history before a request, and trim it if `trims` is true. Returns a note on the changes, or ""."""
         done = []
         known = len(self._valid)
         if self.messages[:known] != self._valid:  # fast: identical objects are equal
@@ -381,7 +382,7 @@ class ContextManager:
         return ", ".join(done)
 
     def messages_to_drop(self) -> list[LLMMessage]:
-        """The messages to drop to stay within both limits with some room; none if nothing exceeds them."""
+        """The messages to drop to be well within both limits; none if neither limit is exceeded."""
         if not self.max_messages and not self.max_tokens:
             return []
         messages = sum(m.role != "system" for m in self.messages)
@@ -441,12 +442,12 @@ class ContextManager:
 
 
 def split_turns(messages: Iterable[LLMMessage]) -> list[list[LLMMessage]]:
-    """Split a history at user messages, without system messages. Summaries belong to the previous turn."""
+    """Split a history into turns at its user messages. Leaves out system messages; summaries open no turn."""
     return _split((m for m in messages if m.role != "system"), attrgetter("opens_turn"))
 
 
 def without_drafts(messages: Sequence[LLMMessage]) -> Iterator[LLMMessage]:
-    """The messages that people read: without answers that a check sent back, and without its feedback."""
+    """The messages that people read: all but the answers that a check sent back and the check's feedback."""
     for number, message in enumerate(messages):
         is_sent_back = any(following.is_correction for following in messages[number + 1 : number + 2])
         if not (is_sent_back or message.is_correction):
@@ -464,7 +465,7 @@ def _split(messages: Iterable[LLMMessage], opens: Callable[[LLMMessage], bool]) 
 
 
 def estimate_tokens(message: LLMMessage) -> int:
-    """A rough count, used only until the provider has counted."""
+    """A rough count of the tokens, used only until the provider has counted them."""
     parts = [] if isinstance(message.content, str) else message.content
     images = [part.get("type") for part in parts].count("image")
     pages = sum(int(part.get("pages") or 0) for part in parts if part.get("type") == "document")

@@ -14,7 +14,7 @@ from nbagent.core.run import Run
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """The first request that a message would cause.
+    """The first request that would be sent for a message.
 
     `messages` start with the system message; `functions` are the tools on offer. `options` contains the rest of the
     request, such as `thinking_level` and `temperature`. `tokens` is the provider's count of the conversation so far,

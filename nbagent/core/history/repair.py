@@ -34,7 +34,7 @@ def repair(messages: Sequence[LLMMessage], valid: int = 0) -> list[LLMMessage]:
         message = rest[index]
         index += 1
         if message.role == "tool":
-            continue  # it has no call: other results are handled below, with their calls
+            continue  # it has no call: results with a call are handled below
         if message.role != "assistant" or not message.tool_calls:
             if message.provider_extras or not is_blank(message):
                 repaired.append(message)
@@ -87,7 +87,7 @@ def call_ids(messages: Sequence[LLMMessage]) -> set[str | None]:
 def with_unique_ids(
     calls: Sequence[FunctionCall], prefix: str, taken: Set[str | None] = frozenset()
 ) -> list[FunctionCall]:
-    """The calls with unique ids that are not `taken`. A missing or repeated id becomes `prefix_0`, ….
+    """The calls, each with a unique id that is not `taken`. A missing or repeated id becomes `prefix_0`, ….
 
     Some servers count from `call_0` in each answer, and some providers reject a conversation with a repeated id.
     """

@@ -37,7 +37,7 @@ FORMAT, VERSION = "nbagent conversation", 1
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """The conversations in a file: its messages and all branches. `here` is the messages' branch."""
+    """The conversations in a file: its messages and all branches. `here` is the branch with these messages."""
 
     messages: list[LLMMessage]
     branches: list[Branch]
@@ -54,7 +54,7 @@ def save(
 ) -> None:
     """Write the file atomically: if that fails, an existing file is kept. `redact` removes secrets from the JSON data.
 
-    If there are branches, `messages` equal the messages of `branches[here]`. Raises `ConfigurationError`.
+    If there are branches, `messages` are the messages of `branches[here]`. Raises `ConfigurationError`.
     """
     saved = [as_data(message) for message in messages]
     data: dict[str, Any] = {"format": FORMAT, "version": VERSION, "model": model, "messages": saved}
@@ -73,7 +73,7 @@ def save(
 
 
 def load(path: str | os.PathLike[str]) -> Saved:
-    """A file's content. Messages are repaired and keep their `message_id`s, for traces. Raises `ConfigurationError`."""
+    """Read a file. Messages are repaired and keep their `message_id`s, for traces. Raises `ConfigurationError`."""
     data = _read(path)
     try:
         messages = messages_from(data.get("messages"))
@@ -199,7 +199,7 @@ class _SavedBranch(TypedDict):
 
 
 def _check(kind: Any, data: Any) -> None:
-    """Raises ValueError with the first error and its place."""
+    """Raise ValueError with the first error and its place."""
     from pydantic import ValidationError
 
     try:

@@ -21,7 +21,7 @@ Numbers = dict[tuple[Any, Any], int]
 
 
 def mark_positions(text: str, citations: Iterable[Mapping[str, Any]], numbers: Numbers) -> dict[int, list[str]]:
-    """The marks by their positions in the text: after the cited text, but not within a code block.
+    """The marks by position in the text: each follows the cited text, but is never inside a code block.
 
     >>> cited = {"start": 0, "end": 5, "url": "https://a.org", "title": "A"}
     >>> mark_positions("Five. ", [cited], {("https://a.org", "A"): 1})

@@ -199,4 +199,5 @@ def test_the_doctor_reports_what_is_here_and_which_model_an_agent_would_use(mach
     )
     assert "there is no API key" in doctor(tmp_path, NBAGENT_MODEL="openai")["Agent()"]
     (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules['xllamacpp'] = None")
-    assert "needs packages that are not installed" in doctor(tmp_path, PYTHONPATH=str(tmp_path), NBAGENT_MODEL="local")["Agent()"]
+    report = doctor(tmp_path, PYTHONPATH=str(tmp_path), NBAGENT_MODEL="local")
+    assert "needs packages that are not installed" in report["Agent()"]

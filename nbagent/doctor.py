@@ -56,7 +56,7 @@ def _version(package: str) -> str:
 
 
 def _extras(requirements: list[str]) -> str:
-    """The extras whose packages are all installed, and the extras that miss some."""
+    """The extras whose packages are all installed, and the other extras."""
     packages: dict[str, list[str]] = {}
     for line in requirements:
         if found := re.fullmatch(r"([\w.-]+).*extra == ['\"](\w+)['\"]", line):
@@ -72,7 +72,7 @@ def _keys() -> str:
 
 
 def _servers(found: list[LocalServer]) -> str:
-    """The servers found, with their models, or the names of the missing ones."""
+    """The servers found, with their models. If there are none, the names of those searched for."""
     lines = [f"{each.title} at {without_password(each.base_url)}: {each.model or each.problem}" for each in found]
     return "; ".join(lines) or f"no {', '.join(title for title, *_ in SERVERS)}"
 

@@ -762,7 +762,7 @@ class Agent:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the conversation, without keys or tools, to a JSON file for `Agent.load`.
 
-        Raises `ConfigurationError` if the file can't be written, and then keeps its old content.
+        Raises `ConfigurationError` if the file can't be written. It then keeps its old content.
         """
         provider = self.provider
         saved.save(path, self.context.messages, f"{provider.provider_name}:{provider.model_name}")

@@ -146,9 +146,10 @@ def revised(old: Iterable[Step], new: Iterable[Step]) -> list[Step]:
 
 @dataclass(frozen=True, slots=True)
 class _Newer:
-    """A plan that is newer than the history's, valid until the history has another one.
+    """A plan that is newer than the one in the history. It is valid until the history has another one.
 
-    With a `run_id` it is the model's, and enters the history at the end of the turn. Without one it is the user's.
+    With a `run_id`, it comes from the model, and enters the history at the end of the turn. Without one, it comes from
+    the user.
     """
 
     conversation_id: str
@@ -199,7 +200,7 @@ class Plans(Toolset):
         self._set(history, steps, None)
 
     def copy(self, history: ContextManager, other: ContextManager) -> None:
-        """Let a copy of the conversation have the user's changes to the plan."""
+        """Copy the user's changes to the plan from a conversation to its copy."""
         newer = self._newer.get(history)
         if newer is not None and newer.run_id is None and newer.steps is self.plan_of(history):
             self._set(other, newer.steps, None)

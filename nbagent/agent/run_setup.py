@@ -69,7 +69,7 @@ def options_of_requests(options: Mapping[str, Any], temperature: float | None) -
 
 
 def provider_of_run(provider: LLMProvider, output: Output | None) -> LLMProvider:
-    """Return the provider, wrapped for the output type and, if its model can't call tools, to describe them in text."""
+    """Return the provider, wrapped if the output type or a model that can't call tools requires it."""
     from nbagent.providers.routing.candidates import Candidates
 
     if isinstance(provider, Candidates):

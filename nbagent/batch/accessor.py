@@ -60,7 +60,7 @@ class _Attribute:
 
 
 def _agent(agent: Any) -> Any:
-    """Return the agent passed, or the `agent` variable of the notebook or script."""
+    """Return the given agent, or the variable `agent` of the notebook or script."""
     agent = agent if agent is not None else getattr(sys.modules.get("__main__"), "agent", None)
     if not hasattr(agent, "map_sync"):  # a Series also has a `map`
         raise invalid("agent", agent, "an Agent", "Pass agent=…, or name your agent `agent`.")

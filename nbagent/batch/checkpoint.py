@@ -50,7 +50,7 @@ FORMAT = SQLiteFormat("map answers", "nbck", version=1, tables=_TABLES)
 class Checkpoint:
     """Keeps answers in a file that only its owner can read. A missing file is created.
 
-    Each answer is saved with the name of its `model`. Put the file on a local disk: SQLite's locks don't work on most
+    `model` is saved with each answer. Put the file on a local disk: SQLite's locks don't work on most
     network drives. Raises `ConfigurationError` if the file is not a checkpoint, or has another format version. The
     constructor and all methods raise `StoreError` if the file can't be read or written.
 

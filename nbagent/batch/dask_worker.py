@@ -39,7 +39,10 @@ class RowSender:
         self._rates, self._workers = ExitStack(), 0
 
     async def ask(self, row: bytes, workers: int) -> bytes:
-        """Return the answer to a row, or its error, with its trace rows. `workers` is how many share the rates."""
+        """Return the answer to a row, or its error, with its trace rows.
+
+        `workers` is the number of workers that share the rates.
+        """
         if workers != self._workers:
             self._rates.close()
             self._rates.enter_context(rates(self._batch, workers))

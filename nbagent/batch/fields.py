@@ -160,7 +160,7 @@ def _plain(value: Any) -> Any:
 
 
 def _flat(value: Any, kinds: Mapping[str, str], prefix: str = "") -> dict[str, Any]:
-    """Return the values by column of a model dumped as dicts."""
+    """Return the values of a model, which was dumped as dicts, by column."""
     found: dict[str, Any] = {}
     for name, item in (value or {}).items():
         if f"{prefix}{name}" in kinds:

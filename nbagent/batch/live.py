@@ -50,7 +50,7 @@ class LiveEngine:
 
 
 async def side_by_side(coroutines: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Run coroutines concurrently. If one raises, the others are cancelled, and the error is raised once all end."""
+    """Run coroutines concurrently. If one raises, cancel the others, and raise the error once all have ended."""
     tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
     try:
         await asyncio.gather(*tasks)

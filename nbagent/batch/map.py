@@ -140,7 +140,7 @@ class Map:
         )
         self._probe = self._preview("…")
         settings = settings_of(agent, tools, options, output)
-        if repeat > 1:  # the answers of other repetitions are not used
+        if repeat > 1:  # each repetition has its own answers
             settings["repeat"] = repeat
         self._rows = rows_of(data, prompt, settings)
         #: By key: the answers so far, and why some rows are never sent.

@@ -92,7 +92,7 @@ def _names(template: Template) -> list[str]:
 
 
 def _records(data: pd.Series[Any] | pd.DataFrame, template: Template) -> Iterator[dict[str, Any]]:
-    """Return each row's values by the prompt's names, or the only value by its own name."""
+    """Return each row's values by name: the columns that the prompt names or, without a prompt, the only column."""
     names = _names(template)
     if isinstance(data, pd.Series):
         if len(names) > 1:

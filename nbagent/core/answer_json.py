@@ -67,5 +67,5 @@ def _scan(text: str) -> list[tuple[int, int, Any]]:
 
 
 def _holds_object(value: Any) -> bool:
-    """Whether it contains an object, unlike a footnote's [1]."""
+    """Whether the value contains an object, unlike the [1] of a footnote."""
     return bool(value) and (isinstance(value, dict) or (isinstance(value, list) and any(map(_holds_object, value))))

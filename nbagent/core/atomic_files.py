@@ -77,6 +77,6 @@ def _finish(temporary: Path, target: Path) -> None:
 
 @contextmanager
 def _sibling(target: Path) -> Iterator[Path]:
-    """A path with the same name in a temporary folder next to the target. The folder exists for this block."""
+    """A path with the same name in a temporary folder next to the target. It is removed after this block."""
     with TemporaryDirectory(".nbagent", f".{target.name}.", target.parent, ignore_cleanup_errors=True) as folder:
         yield Path(folder, target.name)

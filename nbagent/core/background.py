@@ -197,7 +197,7 @@ def note_main_loop() -> None:
 
 
 async def call_on_main(func: Callable[[], T]) -> T:
-    """Run `func` on the main thread: directly if this is the main thread, otherwise while it waits or on its loop.
+    """Run `func` on the main thread: directly if this is it, or else while it waits for this run, or on its loop.
 
     A kernel that is busy with a cell runs `func` once the cell awaits something or ends. Raises `RuntimeError` if the
     main thread neither waits for this run nor runs a kernel's loop. Ctrl-C inside `func` cancels the run.
@@ -210,7 +210,10 @@ async def call_on_main(func: Callable[[], T]) -> T:
                 raise asyncio.CancelledError from None
     call, main_waits = _MainCall(func), current.get().main_waits
     if not (main_waits or _main_loop):
-        raise RuntimeError("the main thread is not waiting for this run: use a cell, or call chat_sync() there")
+        raise RuntimeError(
+            "the main thread is not waiting for this run: send the prompt from a cell, or call chat_sync() on the main "
+            "thread"
+        )
     if main_waits:
         _main_calls.put(call)
     for loop in _main_loop:

@@ -70,7 +70,7 @@ def checked_functions(name: str, functions: Iterable[UserCheck]) -> list[UserChe
 
 
 def as_answer_check(function: UserCheck) -> AnswerCheck:
-    """A user's check as the loop calls it."""
+    """A user's check, in the form that the loop calls."""
 
     async def check(result: AgentResult, context: RunContext) -> None:
         value = result.content if result.data is None else result.data

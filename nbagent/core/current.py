@@ -40,7 +40,7 @@ class Current(NamedTuple):
     report_event: Callable[[Any], None] | None = None
     #: The runs that wait for this code: their tool, or the body of a plain `for` over their events.
     enclosing: frozenset[QueueEntry] = frozenset()
-    #: The parent account of new runs: the run's, a map's or a client's.
+    #: The parent account of new runs: the account of this run, of a map or of a client.
     account: Account | None = None
     #: The last request that this code sent or is part of.
     request: Request | None = None

@@ -34,9 +34,10 @@ class Exchange:
     response_bytes: int | None = None
     #: The provider's id for the request.
     request_id: str | None = None
-    #: Seconds until the response's headers arrived, or all of an error response that an SDK read itself.
+    #: Seconds until the response's headers arrived or, if an SDK itself read an error response, all of it.
     ttfb_s: float | None = None
-    #: Whether the response was read to its end: not if it broke off, was interrupted, or was left after its last event.
+    #: Whether the response was read to its end. False if it broke off, was interrupted, or was closed after its last
+    #: event.
     complete: bool = False
     #: The names that replace secrets, without the dollar sign.
     secrets: Sequence[str] = ()

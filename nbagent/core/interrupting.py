@@ -17,13 +17,13 @@ GRACE_S = 0.5
 
 
 class Interruptible:
-    """Calls a function once. `interrupt()`, called from another thread, raises KeyboardInterrupt in it while it runs.
+    """Calls a function once. `interrupt()`, called from another thread, raises KeyboardInterrupt in the function.
 
-    Python raises it at the thread's next bytecode, so native code, such as a long `time.sleep` outside the main thread,
-    finishes first.
+    It has no effect after the function has ended. Python raises the KeyboardInterrupt at the thread's next bytecode, so
+    native code, such as a long `time.sleep` outside the main thread, finishes first.
 
-    A function that is traced (for debugging or coverage) is not interrupted, except on the main thread, where Ctrl-C
-    would do the same: the KeyboardInterrupt might hit the tracer, which would never release its lock.
+    A function that is traced (for debugging or coverage) is not interrupted: the KeyboardInterrupt might hit the
+    tracer, which would never release its lock. On the main thread it is interrupted anyway, as by Ctrl-C.
 
     >>> Interruptible().run(lambda: 7)
     7

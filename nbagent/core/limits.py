@@ -144,7 +144,7 @@ class Account:
     started: float = field(default_factory=monotonic)
     #: The run is over. Tools' background work still spends its budget, but not its time.
     over: bool = False
-    #: The accounts above this one, and all their and its own budgets, each once.
+    #: The accounts above this one, then their budgets and its own, each once.
     _above: tuple[Account, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -26,7 +26,7 @@ from nbagent.core.turn import Turn
 async def run_loop(run: Run, message: Any) -> AsyncGenerator[Event]:
     """One run, from the message to the last event: `done`, or `error` if it failed.
 
-    Runs of one agent follow each other. A run that is cancelled, or whose reader stops reading, leaves a valid history
+    An agent's runs follow one another. A run that is cancelled, or whose reader stops reading, leaves a valid history
     and a trace with the status `interrupted`. A failed prompt is removed from the history.
     """
     run.spent.check_depth()

@@ -69,7 +69,7 @@ class Tools(Protocol):
         """Whether the tool may run at the same time as others."""
 
     async def run(self, call: FunctionCall, interrupted: list[ToolOutcome] | None = None) -> ToolOutcome:
-        """Run one call, and return even a failure as its outcome. An interrupted call adds it to `interrupted`."""
+        """Run one call. Failures are returned, not raised. If it is interrupted, its outcome goes to `interrupted`."""
 
 
 class Speakers(Protocol):
@@ -84,7 +84,7 @@ class Speakers(Protocol):
         """Called when the turn and its calls are over."""
 
     def passes_on(self) -> bool:
-        """Called after an answer: whether another agent speaks now."""
+        """Called after an answer. Returns whether another agent speaks now."""
 
 
 @dataclass(slots=True)
@@ -140,7 +140,7 @@ class Run:
     #: The messages that completed the history after an interrupted or failed turn: the partial answer, missing results.
     closing_messages: list[LLMMessage] = field(default_factory=list)
     corrections: int = 0
-    #: Whether the model's answer was empty and the prompt was sent once more.
+    #: Whether the model's answer was empty and the model was asked once more.
     asked_again: bool = False
     #: Events that the observers have already seen. The reader receives them before the next event.
     pending_events: list[Event] = field(default_factory=list)

@@ -53,8 +53,9 @@ class RunContext:
     def report(self, progress: float | str) -> None:
         """Show the call's progress to the user, not the model: a number from 0 to 1, or text such as "page 3 of 8".
 
-        Cells and panels show it with the call, and a number as a bar. Streams and `trace.events` have a `tool_progress`
-        event for it, at most ten a second. Callable from any thread. After the call and outside runs, it does nothing.
+        Cells and panels show it with the call, as a bar if it is a number. Streams and `trace.events` have a
+        `tool_progress` event for it, at most ten a second. Callable from any thread. After the call and outside runs,
+        it does nothing.
 
         >>> RunContext().report(0.4)
         """

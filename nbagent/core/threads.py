@@ -1,7 +1,7 @@
 """Runs blocking functions, such as sync tools, in daemon threads with a copy of the caller's context.
 
-All agents' tools share a limited number of threads: NBAGENT_TOOL_THREADS, 64 by default. Tools of an agent that a tool
-called have a separate limit, so they always get a thread.
+All agents' tools share a limited number of threads: NBAGENT_TOOL_THREADS, 64 by default. If a tool
+calls an agent, that agent's tools have a separate limit, so they always get a thread.
 
 A browser has no threads: there, functions run where they are awaited, and no time limit ends them.
 """

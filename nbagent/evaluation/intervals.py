@@ -9,7 +9,7 @@ import numpy as np
 
 #: The normal distribution's quantile for 95 %.
 Z = 1.959964
-#: The number of the bootstrap's samples, and the seed that makes its intervals reproducible.
+#: The number of bootstrap samples, and the seed that makes the intervals reproducible.
 DRAWS, SEED = 2000, 0
 
 

@@ -62,7 +62,7 @@ class Evaluation:
         return {**row, "mean_seconds": self._values("seconds")[is_answered].mean()}
 
     def _values(self, name: str) -> pd.Series[Any]:
-        """A column of the frame: a scorer's, a map's, or the sum of two, `tokens`."""
+        """A column of the frame, from a scorer or a map, or `tokens`, the sum of two columns."""
         if name in self.scorers:
             return self.frame[name]
         if name == "tokens":
@@ -132,7 +132,7 @@ class Evaluation:
 
     @property
     def trace(self) -> Trace:
-        """The agents' traces as one, with all their other runs. Its `runs` and `frame` share the column `run_id`."""
+        """The agents' traces combined, with all of their runs. Its `runs` and `frame` share the column `run_id`."""
         return Trace.concat(self.traces)
 
     def __repr__(self) -> str:
@@ -142,7 +142,7 @@ class Evaluation:
         return show_control_chars(text)
 
     def _repr_html_(self) -> str:
-        """The display in a notebook: the summary, and the failed rows, or without scorers all rows."""
+        """The display in a notebook: the summary, then the failed rows or, without scorers, all rows."""
         page = self.summary().to_html(notebook=True, classes=NO_TEX, float_format="{:.3f}".format)
         rows = self._shown()
         if len(rows):

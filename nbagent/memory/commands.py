@@ -3,8 +3,8 @@
 https://platform.claude.com/docs/en/agents-and-tools/tool-use/memory-tool
 
 Each result names the version of the notes that it shows or writes. A conversation can change a note only if it has seen
-the current version. Otherwise the command is refused, so no change is lost. The versions seen are read from the
-conversation, so they are right even after undo, fork and load.
+the current version. Otherwise the command is refused, so no change is lost. What it has seen is read from the
+conversation, so this works even after undo, fork and load.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Commands:
         return note
 
     def _seen_below(self, path: str) -> list[Note]:
-        """Return the notes in a folder, or the note at this path, if the conversation has seen current versions."""
+        """Return the notes in a folder, or the note at this path, if the conversation has seen what is there now."""
         path = checked_note_path(path)
         if path == ROOT:
             raise ConfigurationError(f"{ROOT} itself can't be deleted or renamed.")

@@ -30,7 +30,7 @@ log = logging.getLogger("nbagent")
 SEARCH = "search_memory"
 #: How long a command may take, in seconds, because another process may be writing.
 _TIMEOUT_S = BUSY_S + 10
-#: The attribute of a frame with the notes that it showed, by path.
+#: The key in a frame's `attrs` for the notes that it showed, by path.
 _SHOWN = "nbagent memory.frame"
 #: How many characters of a note the index shows, and the length of the shortest line there.
 _TITLE_CHARS, _SHORTEST_LINE = 80, len(f"- {ROOT}/a: ")

@@ -31,7 +31,7 @@ class ClaudeEndpoint(Endpoint):
         return str(batch["id"])
 
     async def find(self, tag: str, submitted_at: float, count: int, known: Set[str]) -> str | None:
-        """See `Endpoint`. Claude stores no tag, so this finds the first unknown batch since then with `count` requests.
+        """See `Endpoint`. Claude stores no tag, so this finds the first unknown batch of that time and size.
 
         If it is the wrong one, its results are for other rows, and ours are sent live.
         """

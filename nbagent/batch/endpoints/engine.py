@@ -125,7 +125,7 @@ class _Work:
             yield requests
 
     async def _send(self, requests: Sequence[BatchRequest]) -> None:
-        """Submit one batch once: after a lost answer, first check whether it arrived."""
+        """Submit one batch exactly once. If the response is lost, first check whether the batch arrived."""
         sent = self.submitted.announce(self.batch.provider.provider_name, [request.key for request in requests])
         self.waiting.append(sent)
         attempt, batch_id = 0, None

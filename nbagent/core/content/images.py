@@ -167,7 +167,7 @@ def joined_content(parts: Iterable[Part]) -> str | list[Part]:
 def image_part(value: Any) -> Part:
     """The content part of an image or a document. Parts of other types are returned unchanged.
 
-    Figures and PIL images become PNG of at most `MAX_SIDE` pixels a side. PIL scales bytes and files down only if they
+    Figures and PIL images become PNGs of at most `MAX_SIDE` pixels a side. Bytes and files are scaled down only if they
     exceed the providers' limits. Raises `ConfigurationError` for anything else.
     """
     if isinstance(value, Mapping):

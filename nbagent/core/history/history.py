@@ -291,8 +291,8 @@ class ContextManager:
     def take_back(self, question: LLMMessage) -> bool:
         """Remove a prompt that failed or was refused, with its answer so far. Returns whether it was removed.
 
-        Sending it again then does not duplicate it. If tools have run for it, nothing is removed, because the model
-        must know what they did. The branch continues.
+        This keeps the prompt from appearing twice if it is sent again. If tools have run for it, nothing is removed,
+        because the model must know what they did. The branch continues.
         """
         start = index_of(question, self.messages)
         if start is None or question.role != "user" or any(each.role == "tool" for each in self.messages[start:]):
@@ -309,7 +309,7 @@ class ContextManager:
         """Replace the content of a message, or of the one at this index in `messages`. Tool calls and results are kept.
 
         `content` is a string, an image, or a list of strings, images and content parts, as for `chat`. Provider data
-        such as thinking is removed, because it belongs to the old content. Nothing changes if both contents are blank.
+        such as thinking is removed, because it belongs to the old content. Nothing changes if both are blank.
         """
         index = self._index(message)
         new = content if isinstance(content, str) else content_parts(input_items(content) or [content])
@@ -382,7 +382,7 @@ class ContextManager:
         return ", ".join(done)
 
     def messages_to_drop(self) -> list[LLMMessage]:
-        """The messages to drop to be well within both limits; none if neither limit is exceeded."""
+        """The messages to drop to get well below both limits; none if neither limit is exceeded."""
         if not self.max_messages and not self.max_tokens:
             return []
         messages = sum(m.role != "system" for m in self.messages)

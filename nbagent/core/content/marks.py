@@ -18,6 +18,15 @@ def begin_mark(name: str, about: str) -> str:
     return f'<attached name="{name}" about="{about}">\n'
 
 
+def before_attachments(text: str) -> str:
+    """The text before its first attachment: what the user typed.
+
+    >>> before_attachments('Odd? @n\\n\\n<attached name="@n" about="int 3">\\n3\\n</attached>')
+    'Odd? @n'
+    """
+    return re.split(r'(?:\A|\n\n)<attached name="', text, maxsplit=1)[0]
+
+
 def without_marks(text: str, tag: str = "attached") -> str:
     """The text, changed so that it can't open or close a mark whose name starts with `tag`.
 

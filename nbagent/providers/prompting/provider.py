@@ -19,6 +19,7 @@ from typing import Any, Protocol, runtime_checkable
 from nbagent.checks import check_choice
 from nbagent.core.async_iterators import aclose_if_possible
 from nbagent.core.content.images import has_image
+from nbagent.core.content.marks import before_attachments
 from nbagent.core.events import Event, Http, Retry, Text
 from nbagent.core.messages import Content, FunctionCall, LLMMessage, LLMResponse, Usage
 from nbagent.core.model_request import Functions, ModelRequest
@@ -147,10 +148,10 @@ class PromptedProvider(WrapperProvider):
         calls, usage = list[FunctionCall](), Usage()
         is_forced = request.effective_options.get("tool_choice") not in (None, "auto")
         if isinstance(self.inner, Completer):
-            text = request.messages[-1].text
+            text = before_attachments(request.messages[-1].text)
             tools = tools if len(text) <= self.inner.n_ctx * CHARS_PER_TOKEN else []  # too long for the model
             best = best_tool(text, tools, at_least=float("-inf") if is_forced else THRESHOLD)
-            if best := best or changed_call(request.messages, tools):
+            if best := best or changed_call(text, request.messages, tools):
                 async for word in self.inner.load():
                     yield word
                 calls, usage = await self._grounded_calls(self.inner, text, *best)
@@ -250,12 +251,12 @@ def answers_unaided(request: ModelRequest) -> bool:
     return bool(request.tools) and not any(message.role == "tool" for message in request.messages[turn_start:])
 
 
-def changed_call(messages: Sequence[LLMMessage], tools: Sequence[Tool]) -> tuple[Tool, list[Choices]] | None:
-    """The previous turn's last call as the last message changes it, for example "And for Oslo?"; None if it doesn't."""
+def changed_call(text: str, messages: Sequence[LLMMessage], tools: Sequence[Tool]) -> tuple[Tool, list[Choices]] | None:
+    """The previous turn's last call as a follow-up such as "And for Oslo?" changes it; None for any other prompt."""
     starts = [i for i, message in enumerate(messages) if message.opens_turn]
     calls = [call for message in messages[starts[-2] :] for call in message.tool_calls or ()] if len(starts) > 1 else []
     tool = next((tool for tool in tools if calls and tool["name"] == calls[-1].name), None)
-    wanted = follow_up(messages[-1].text, tool, calls[-1].arguments) if tool else []
+    wanted = follow_up(text, tool, calls[-1].arguments) if tool else []
     return (tool, wanted) if tool and wanted else None
 
 

@@ -99,6 +99,16 @@ def test_an_answer_from_memory_is_short_unless_max_tokens_is_set():
         assert resolved.options["max_tokens"] == limit
 
 
+ATTACHED = '\n\n<attached name="notes.txt" about="1 line">\nisland\n</attached>'
+
+
+@pytest.mark.parametrize("text", ["And by sex?", f"And by sex?{ATTACHED}"])
+async def test_a_follow_up_repeats_the_last_call_with_what_it_changes(text):
+    messages = [*after(CALL, MEANS), LLMMessage("assistant", "Adelie: 3700.7"), user(text)]
+    (call,) = (await PromptedProvider(FakeCompleter()).chat(messages, TOOLS)).function_calls
+    assert (call.name, call.arguments) == ("mean_by", {**CALL.arguments, "group": "sex"})
+
+
 # ---------------------------------------------------------------- answers from results
 
 

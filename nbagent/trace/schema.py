@@ -31,13 +31,14 @@ _USAGE: dict[str, Column] = {
     "reasoning_tokens": (COUNT, "output tokens of reasoning"),
     "total_tokens": (COUNT, "input and output tokens"),
 }
-#: At the end of every table, after its other ids. `cell_id` is NA if no cell asked, or if runs have no number (Voila).
+#: At the end of every table, after its other ids. `cell_id` is NA if no cell sent the prompt, or if runs have
+#: no number (Voila).
 SHARED: dict[str, Column] = {
     "run_id": (TEXT, "the run: a prompt and everything that it led to"),
     "session_id": (TEXT, "the trace that recorded it"),
     "cell_id": (
         TEXT,
-        "the front end's id of the cell that asked, or `In[3]` if it sends none (nbclient, papermill, a terminal)",
+        "the front end's id of the prompt's cell, or `In[3]` if it sends none (nbclient, papermill, a terminal)",
     ),
     "ts": (TIME, "when the row was created"),
 }
@@ -60,11 +61,11 @@ DESCRIBED: dict[str, dict[str, Column]] = {
         "source": (
             TEXT,
             (
-                "who asked: `magic` (a cell with `%%agent`), `panel`, `python`, `map`, `extract`, "
+                "where the prompt came from: `magic` (a cell with `%%agent`), `panel`, `python`, `map`, `extract`, "
                 "`summary`, `agent` (another agent's tool), `http`, `acp`, or an MCP client"
             ),
         ),
-        "execution_count": (COUNT, "the number of the cell that asked"),
+        "execution_count": (COUNT, "the execution number of the prompt's cell"),
         "status_reason": (TEXT, "the reason for `status`, with the provider's own word"),
         "error_type": (TEXT, "the class of the error"),
         "error_message": (TEXT, "the text of the error"),
@@ -83,7 +84,7 @@ DESCRIBED: dict[str, dict[str, Column]] = {
     # one row per model request
     "calls": {
         "provider": (TEXT, "the provider"),
-        "model": (TEXT, "the model that was asked"),
+        "model": (TEXT, "the requested model"),
         "step": (COUNT, "its number in the run, from 1"),
         "finish_reason": (
             TEXT,
@@ -110,7 +111,7 @@ DESCRIBED: dict[str, dict[str, Column]] = {
         "tool_choice": (TEXT, "its effective value"),
         "params": (TEXT, "the options that were sent, as JSON"),
         "refused": (TEXT, "options, tools and schemas that the provider refused, with replacement or null, as JSON"),
-        "speaker": (TEXT, "the member of a `Team` that asked"),
+        "speaker": (TEXT, "the member of a `Team` that sent the request"),
         "reminder": (TEXT, "text sent at the end and not kept: a plan, notes"),
         "stream": (FLAG, "the answer was streamed"),
         "n_messages_in": (COUNT, "messages in the request"),
@@ -126,7 +127,7 @@ DESCRIBED: dict[str, dict[str, Column]] = {
         "usage_raw": (TEXT, "the provider's own token counts, as JSON"),
         "finish_reason_raw": (TEXT, "the provider's own word"),
         "response_model": (TEXT, "the model that answered, according to the provider"),
-        "base_url_host": (TEXT, "the host that was asked"),
+        "base_url_host": (TEXT, "the host that received the request"),
         "response_id": (TEXT, "the provider's id of the answer"),
         "system_hash": (TEXT, "the system prompt, in `prompts`"),
         "tools_hash": (TEXT, "the definitions of the tools, in `prompts`"),

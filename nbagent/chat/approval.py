@@ -25,7 +25,7 @@ LINE_CHARS = 100
 
 
 def asks_html(call: FunctionCall, where: str, room: float = math.inf, language: str = "") -> tuple[str, int]:
-    """The question, with as many lines of the call as there is room for, and how many lines are left.
+    """The question with as many lines of the call as fit, and the number of lines left out.
 
     `role="alert"` makes screen readers read it out.
     """
@@ -50,7 +50,7 @@ def asks_html(call: FunctionCall, where: str, room: float = math.inf, language: 
 
 
 def _preview_html(preview: Preview, room: float) -> tuple[str, int]:
-    """As many lines of the preview as there is room for, and how many are left."""
+    """As many lines of the preview as fit, and the number of lines left out."""
     page, left = "", 0
     for change in preview.changes:
         lines, shown = change.lines(), 0
@@ -74,7 +74,7 @@ def _lines_html(lines: list[Line], language: str) -> str:
 
 
 def _beginning(text: str, room: float) -> tuple[str, int]:
-    """The lines that fit, and how many are left. Without room, nothing is shown."""
+    """The lines that fit, and the number of lines left out. Without room, nothing is shown."""
     lines = text.split("\n")
     if not room:
         return "", len(lines)

@@ -1,7 +1,7 @@
 """A prompt's attachments: variables, cells and files that the user mentioned, pasted or dropped.
 
-In the message, each is between marks that models can read. The marks are plain text, so an attachment stays with the
-message: for any provider, in saved files, and in the panel's box when the prompt is edited.
+In the message, each one is enclosed in marks that models can read. The marks are plain text, so an attachment stays
+with the message: for any provider, in saved files, and in the panel's box when the prompt is edited.
 
 ```
 Which species is heaviest? @penguins

@@ -1,4 +1,4 @@
-"""Names the cell of a prompt. `answer_buttons.js` makes it a button that jumps there, if the cell exists."""
+"""Names the cell that a prompt came from. If the cell exists, `answer_buttons.js` makes it a button."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from nbagent.core.render import markdown as render
 
 
 def asked_in(run: Mapping[str, Any]) -> str:
-    """Where a run's prompt came from, unless it was a panel: `cell [5]`. `run` has columns of `trace.runs`.
+    """Where a run's prompt came from, such as `cell [5]`; "" for a panel or a server. `run` has columns of
+    `trace.runs`.
 
     >>> asked_in({"source": "magic", "execution_count": 5})
     'cell [5]'

@@ -14,7 +14,7 @@ MARKS = {"pending": "○", "doing": "→", "done": "✓", "dropped": "✗"}
 
 
 def checklist_html(steps: Sequence[Step]) -> str:
-    """The plan as HTML. Screen readers read the status."""
+    """The plan as HTML. Screen readers announce each step's status."""
     items = ""
     for each in steps:
         note = f' <span class="nbagent-quiet">{render.escape(each.note)}</span>' if each.note else ""
@@ -32,7 +32,7 @@ def checklist_lines(steps: Sequence[Step]) -> Iterator[str]:
 
 
 def plan_of_call(name: str | None, arguments: Mapping[str, Any] | None) -> list[Step]:
-    """The plan that a call would write. The list is empty for other calls, and if a step has more than is displayed."""
+    """The plan that a call would write; empty for other calls, and if the checklist would not show all of it."""
     if name != UPDATE_PLAN or arguments is None or arguments.keys() != {"steps"}:
         return []
     try:

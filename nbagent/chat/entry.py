@@ -71,7 +71,7 @@ class PanelEntry:
         self._question: tuple[LLMMessage, Mapping[str, Any], str] | None = None
 
     def feed(self, event: Event) -> None:
-        """Take an event of the turn's run."""
+        """Process an event of the turn's run."""
         self._state = None
         self.transcript.feed(event)
         if isinstance(event, events.Interrupted):
@@ -100,7 +100,7 @@ class PanelEntry:
         self._state = None
 
     def begin(self, run: Mapping[str, Any]) -> None:
-        """Start with an empty answer: a run with this metadata starts, perhaps with the same prompt as before."""
+        """Reset the answer for a new run with this metadata, perhaps with the same prompt as before."""
         self.transcript, self._state = Transcript(), None
         self.run = run
         self._live.clear()

@@ -16,7 +16,7 @@ MAX_TOOLS = 8
 
 def greeting(agent: Agent, about: str, data: Sequence[tuple[str, str]] = ()) -> State:
     """Tools and variables, each as `[name, about]`, and suggested prompts. `data` has the names and descriptions of
-    variables. `about` is a sentence on how this place works.
+    variables. `about` is a sentence that explains how to chat here.
 
     `{"about": …, "tools": […], "more_tools": 0, "variables": [["@orders", "DataFrame 90×4"]], "prompts": ["…"]}`
     """

@@ -25,7 +25,7 @@ def rows_in(trace: Trace) -> Rows:
 
 
 def rows_to_keep(trace: Trace) -> Rows:
-    """The rows as JSON data, to be kept with the messages: without unknown values or what the messages contain."""
+    """The rows as JSON data to be kept with the messages, without what they contain and without unknown values."""
     rows = rows_in(trace)
     own = {row["run_id"] for row in rows["runs"] if not row.get("parent_run_id")}
 
@@ -43,7 +43,7 @@ def kept_rows(several: Sequence[Rows]) -> Rows:
 
 
 class Recorded:
-    """Finds the rows of messages. A row is empty if the trace did not record the message.
+    """Finds the trace rows that belong to messages. A row is empty if the trace did not record the message.
 
     `timings`: whether to show how long things took.
     """

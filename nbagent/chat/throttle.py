@@ -27,7 +27,7 @@ class Throttle:
         self._timer: asyncio.TimerHandle | None = None
 
     def request(self, at_once: bool = False) -> None:
-        """Paint as soon as the limits allow, or `at_once`, as for an answer's first words."""
+        """Paint as soon as the limits allow, or with `at_once` immediately, as for an answer's first words."""
         if self._timer is not None and not at_once:
             return
         wait = self._next - monotonic()

@@ -38,7 +38,9 @@ def tool_call_html(
     printed: Sequence[Mapping[str, str]],
     timings: bool,
 ) -> str:
-    """The folded block. `state` is HTML, for an unfinished call. `edited` has arguments that a person changed."""
+    """A tool call as a folded block. `state` is the HTML state of an unfinished call. `edited` has arguments that a
+    person changed.
+    """
     arguments = (call.tool_arguments if edited is None else edited) or {}
     if plan := plan_of_call(call.tool_name, arguments):  # it waits for approval, or was denied
         title = f'<span class="nbagent-quiet">{render.escape(plan_name(plan).capitalize())}</span>'
@@ -58,7 +60,10 @@ def tool_call_html(
 def group_html(
     calls: Sequence[tuple[Event, ToolResult | None]], body: str, *, is_over: bool, taken: str, timings: bool
 ) -> str:
-    """The calls of one answer, whose HTML is `body`: unfolded until the last one ends. `taken` is the time so far."""
+    """The tool calls of one answer as a block, which stays unfolded until the last one ends.
+
+    `body` is the calls' HTML, and `taken` the time so far.
+    """
     names = dict.fromkeys(render.readable_name(call.tool_name or "") for call, _ in calls)
     title = f'<span class="nbagent-quiet">{len(calls)} tool calls</span> <code>{render.escape(", ".join(names))}</code>'
     results = [result for _, result in calls if result is not None]

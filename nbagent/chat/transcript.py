@@ -160,7 +160,7 @@ class Transcript:
     # -- events -------------------------------------------------------------------------------------------------------
 
     def feed(self, event: Event) -> None:
-        """Take one event."""
+        """Process one event."""
         match event:
             case events.TurnStarted():
                 self._show_speaker(event.metadata.get("speaker"))
@@ -222,7 +222,7 @@ class Transcript:
         self._end()
 
     def fold_answer(self) -> None:
-        """Fold the answer's text: the cell returns a value made from it."""
+        """Fold the answer's text, because the cell returns a value made from it."""
         for segment in reversed(self.segments):
             if segment.kind == "text":
                 segment.html, segment.is_folded = None, True
@@ -252,7 +252,7 @@ class Transcript:
         self.segments[-1].duration = event.metadata.get("duration_s")  # known for a turn that is over
 
     def _feed_call(self, event: Event) -> None:
-        """Take an event about a tool call, or about the run's requests."""
+        """Process an event about a tool call, or about the run's requests."""
         match event:
             case events.ToolCall():
                 self._add_call(event)
@@ -398,7 +398,7 @@ class Transcript:
         return render.output_html("".join(self.parts()), formulas=any(map(_may_have_formulas, texts)))
 
     def parts(self) -> list[str]:
-        """The transcript as HTML in pieces, without the style. During the run, only the last ones change."""
+        """The transcript as HTML in pieces, without the style. During the run, only the last pieces change."""
         pieces = [piece for group in self._groups() for piece in self._pieces(group)]
         return [*pieces, closing] if (closing := self._closing_html()) else pieces
 
@@ -632,7 +632,7 @@ def own_event(event: Event) -> Event:
 
 
 class Children:
-    """The runs that a tool call started, in order. `new_transcript()` returns a transcript for one.
+    """The runs that a tool call started, in order. `new_transcript()` creates a transcript for one run.
 
     A prompt that is one of the call's `arguments` is not shown again.
     """
@@ -643,7 +643,7 @@ class Children:
         self._more = 0
 
     def feed(self, event: Event) -> None:
-        """Take an event of one of the runs."""
+        """Process an event of one of the runs."""
         run_id = event.metadata["run_id"]
         if isinstance(event, events.RunStarted):
             if len(self._runs) < MAX_RUNS:
@@ -655,7 +655,7 @@ class Children:
             child.feed(event)
 
     def end(self) -> None:
-        """The call is over: unfinished runs were interrupted."""
+        """Mark unfinished runs as interrupted, since the call is over."""
         for child in self._runs.values():
             if not child.transcript.over:
                 child.transcript.mark_interrupted()

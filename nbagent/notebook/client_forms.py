@@ -45,12 +45,10 @@ class ClientForms:
         display({**self._box._repr_mimebundle_(), "text/plain": ""}, raw=True)
 
     async def ask(self, call: FunctionCall, definition: FunctionDefinition) -> Answer:
-        """The approver: the user's decision. Raises ToolDeniedError if no front end shows the box."""
+        """Return the user's decision about a client's call. Raises ToolDeniedError if no front end shows the box."""
         if self._box is None:
             raise ToolDeniedError(NOBODY, tool=call.name)
-        await call_on_main(
-            lambda: None
-        )  # while a cell blocks the kernel, it takes no clicks, and the client is told so
+        await call_on_main(lambda: None)  # a cell that blocks the kernel also blocks clicks
         try:
             async with asyncio.timeout(SHOWN_WITHIN_S):
                 await asyncio.shield(asyncio.wrap_future(self._shown))

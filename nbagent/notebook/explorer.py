@@ -1,7 +1,7 @@
 """`TraceExplorer`: a trace as a table with filters, and the details of the selected row.
 
 The table is itables' widget (DataTables), which includes its own script, so the page sends no requests. Text from
-models and tools is shortened and escaped in the table. The details follow the same rules as cells.
+models and tools is shortened and escaped in the table. The details are rendered like answers in cells.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class TraceExplorer(widgets.VBox):
         self._detail = widgets.HTML().add_class("nbagent-detail")
 
     def refresh(self) -> None:
-        """Read the trace again. Filters keep their values if these still exist."""
+        """Read the trace again. Filters keep their values as long as the trace still has them."""
         self._read = trace = self.trace.with_children()
         self._tables = {name: getattr(trace, name) for name in TABLES}
         runs, scores = self._tables["runs"], texts_by_target(trace.rows("scores"))

@@ -1,9 +1,9 @@
 """Keeps the notebook agent's conversation and trace in two files next to the notebook: `%agent keep`.
 
-For `analysis.ipynb`, they are `analysis.agent.json`, as written by `agent.save`, with all branches, and
-`analysis.agent.sqlite`, as written by `trace.stream_to`. Neither contains secrets. A thread writes them after each
-turn, so no answer waits for the disk. The end of a cell waits for the thread. A third file is locked while this kernel
-keeps the conversation.
+For `analysis.ipynb`, `analysis.agent.json` has the conversation with all branches, as `agent.save` writes it, and
+`analysis.agent.sqlite` has the trace, as `trace.stream_to` writes it. Neither contains secrets. A thread writes them
+after each turn, so no answer waits for the disk. When a cell ends, it waits for the thread. A third file is locked
+while this kernel keeps the conversation.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from nbagent.providers.local_servers import local_servers
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """Known facts about a model; None for unknown ones."""
+    """Facts about a model. Unknown ones are None."""
 
     #: Its context window in tokens.
     window: int | None = None
@@ -54,7 +54,9 @@ _VERSION = re.compile(r"(?<![\d.])\d{1,2}(?:\.\d{1,2})?(?![\d.]*[bkx\d])")
 
 
 def newest_first(models: Iterable[str]) -> list[str]:
-    """Models by the version in their names, models that can't chat last. `owner/model` stays with its owner.
+    """Sort models by the version in their names, newest first, and put models that can't chat last.
+
+    Models named `owner/model` stay grouped by owner.
 
     >>> newest_first(["gpt-4.1-mini", "gpt-audio-mini", "gpt-5.4-mini", "o3"])
     ['gpt-5.4-mini', 'gpt-4.1-mini', 'o3', 'gpt-audio-mini']
@@ -108,9 +110,9 @@ def model_facts(provider: str, model: str) -> ModelFacts:
 
 
 def local_models() -> dict[str, LocalModel]:
-    """The models on this machine by `provider:model`: nbagent's own and those that running servers offer.
+    """The models on this machine by `provider:model`: nbagent's own models, and the models of running servers.
 
-    Blocks. If two servers have a model of the same name, the first one is used.
+    Blocks. If two servers have a model with the same name, the first server's is used.
     """
     embedded = f"local:{SMOLLM2.name}"
     found = {embedded: LocalModel("local", f"{_bytes(SMOLLM2.gguf_bytes)} of weights", embedded)}
@@ -136,7 +138,7 @@ def _bytes(size: int) -> str:
 
 
 def measured_speeds(calls: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    """Tokens per second after the first one, by `provider:model`, of the streamed answers in rows of `trace.calls`."""
+    """The speed of streamed answers in `trace.calls`: tokens per second after the first, by `provider:model`."""
     sums: dict[str, tuple[int, float]] = {}
     for row in calls:
         tokens, first, took = (row.get(name) or 0 for name in ("output_tokens", "ttft_s", "duration_s"))
@@ -186,9 +188,9 @@ def _names(provider: str, listed: Sequence[ListedModel]) -> list[str]:
 def find_models(text: str, models: Iterable[str]) -> list[str]:
     """The models with all these words in their names, in any order; an exact name comes first.
 
-    If two or more words name a family, models without other words come next, then models of a named provider, then
-    models whose names start with a word. Models that can't chat come last. Unknown text that looks like a model's
-    name comes first.
+    With two or more words, models whose names have no other words come next. Then come models of a named provider, and
+    models whose names start with one of the words. Models that can't chat come last. Unknown text that looks like a
+    model's name comes first.
 
     >>> find_models("gpt mini", ["openai:gpt-5.1-codex-mini", "openai:gpt-audio-mini", "openai:gpt-5-mini"])
     ['openai:gpt-5-mini', 'openai:gpt-5.1-codex-mini', 'openai:gpt-audio-mini']

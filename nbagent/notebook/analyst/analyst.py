@@ -27,7 +27,8 @@ _MAX_ITERATIONS = 60
 class Analyst(Toolset):
     """A notebook's tools, and a prompt on how to use them.
 
-    - `document`: the notebook to work in. None is the prompt's own notebook, whose variables can also be read.
+    - `document`: the notebook to work in. With None, it is the notebook that the prompt came from, and its variables
+      can be read as well.
     - `mode`, `seconds`: as in `notebook_tools`
 
     >>> Analyst(FileNotebook("report.ipynb")).join(agent)                   # doctest: +SKIP

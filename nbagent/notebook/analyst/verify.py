@@ -30,7 +30,7 @@ _SHOWN_CHARS = 100
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A problem in a cell. `number` is the cell's place, from 1.
+    """A problem in a cell. `number` is the cell's position, counted from 1.
 
     - "failed": it raises, or was stopped
     - "hidden": it needs a name that no cell above it defines
@@ -85,9 +85,9 @@ async def verify_notebook(
     that has the tag `nbval-ignore-output` or the comment `# NBVAL_IGNORE_OUTPUT`. A cell with the tag
     `raises-exception` may raise.
 
-    `kernel` is the name of an installed kernel, by default the notebook's. Each cell may take `seconds`. `on_cell` is
-    called before each code cell with its place among the code cells, from 1, and their number. Raises
-    ConfigurationError if there is no such file or kernel.
+    `kernel` is the name of an installed kernel, by default the notebook's. Each cell may run for up to `seconds`.
+    `on_cell` is called before each code cell with its position among the code cells, counted from 1, and the number of
+    code cells. Raises ConfigurationError if there is no such file or kernel.
 
     >>> print(await verify_notebook("report.ipynb"))                                # doctest: +SKIP
     12 code cells ran in a fresh kernel, and the outputs match the saved ones.

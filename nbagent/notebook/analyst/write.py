@@ -58,12 +58,13 @@ class Progress(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NotebookResult:
-    """The outcome for a notebook file. `ok` if it still runs, shows the saved outputs, and the analyst has finished.
+    """The outcome for a notebook file. `ok` is true if the notebook still runs and shows the saved outputs, and the
+    analyst has finished.
 
     - `answer`: the analyst's last answer; "" if it was not needed
     - `changes`: one for each cell whose source changed
     - `verification`: the final check in a fresh kernel
-    - `runs`: the results of the agent's runs. `cost` is their sum in US dollars, None if a price is unknown
+    - `runs`: the results of the agent's runs. `cost` is their total cost in US dollars, or None if a price is unknown
     """
 
     path: Path
@@ -115,7 +116,7 @@ async def write_notebook(
 
     The file is created with the first cell and saved after each change. Existing cells are run first and kept, so the
     same call continues after an interruption. The code runs with your permissions, in the file's folder, without
-    approval. Cells that start programs, such as `!pip`, and deletions need approval by the agent's `approve`. The
+    approval. Deletions, and cells that start programs (such as `!pip`), must be approved by the agent's `approve`. The
     agent's `budget` covers everything.
 
     - `agent`: its model, tools and limits are used; by default `Agent()`

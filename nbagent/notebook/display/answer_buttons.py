@@ -1,11 +1,11 @@
 """Buttons in cells and panels.
 
-Answers have *Copy* and thumbs, and their code blocks *Copy* and *Insert below*. A failed cell has *Explain and fix*
-below it, and its correction *Accept* and *Reject*.
+Answers have *Copy* and thumbs, and their code blocks have *Copy* and *Insert below*. A failed cell has *Explain and
+fix* below it, and its correction has *Accept* and *Reject*.
 
 An answer's footer names its run. A script that the kernel starts in the front end adds the buttons to the answers of
-runs that this kernel knows. So a saved output has no widget, and a host that can't run the script shows the plain
-answer. A thumb scores the run as `good`, 1 or 0, in the agent's trace.
+runs that this kernel knows. Saved outputs therefore contain no widget, and a host that can't run the script shows the
+plain answer. A thumb scores the run as `good`, 1 or 0, in the agent's trace.
 """
 
 from __future__ import annotations
@@ -66,16 +66,16 @@ class AnswerButtons(anywidget.AnyWidget):
         self.on_msg(lambda _, message, buffers: on_loop(self._on_message, message))
 
     def offer(self, agent: Agent, *run_ids: str) -> None:
-        """Add the buttons to this agent's answers. These runs are already shown."""
+        """Add the buttons to this agent's answers. The answers of `run_ids` are already on display."""
         self._agents.add(agent)
         self._send_runs(run_ids)
 
     def put_code(self, code: str, below: str, before: str | None) -> None:
-        """Put code into a cell below the cell `below`: the one that has the code `before`, or else a new one."""
+        """Put code into a cell below the cell `below`: into the cell that contains `before`, or else into a new one."""
         self.send({"put": {"code": code, "below": below, "before": before}})
 
     def enter_code(self, code: str, below: str) -> None:
-        """Put the cursor into the cell with this code below the cell `below`, once a front end can."""
+        """Put the cursor into the cell with this code below the cell `below`, once a front end has connected."""
         self._to_enter = {"code": code, "below": below}
 
     def _on_message(self, message: dict[str, Any]) -> None:

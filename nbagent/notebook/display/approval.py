@@ -1,6 +1,6 @@
 """Asks the notebook's user before a tool runs: with buttons in the cell or the panel, or with `input()`.
 
-Buttons need a front end that shows widgets, and a kernel that takes clicks while the cell runs. The front end reports
+Buttons need a front end that shows widgets, and a kernel that handles clicks while the cell runs. The front end reports
 that it shows the buttons, before any click. Without this report, the user is asked to type. Both at once would not
 work: while `input()` waits, JupyterLab runs no other cell.
 """

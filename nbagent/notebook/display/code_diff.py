@@ -27,7 +27,10 @@ def code_diff(before: str, after: str, cell_id: str | None) -> dict[str, str]:
 
 
 def changes_html(changes: Iterable[tuple[str, str | None, str | None]]) -> str:
-    """The diffs of several cells as one page: their names, and their sources before and now. None: there is no cell."""
+    """The diffs of several cells as one page.
+
+    Each change has the cell's name, and its sources before and now: None where the cell does not exist.
+    """
     parts = []
     for name, before, after in changes:
         what = "added" if before is None else "deleted" if after is None else "edited"

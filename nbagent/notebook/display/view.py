@@ -47,7 +47,7 @@ class CellView:
         self._throttle = Throttle(self._paint)
 
     def feed(self, event: Event) -> None:
-        """Take one event and request an update."""
+        """Process one event and request an update."""
         waited = self.transcript.status
         self.transcript.feed(event)
         if not self.live:

@@ -35,7 +35,7 @@ class NotebookCell:
 
     @property
     def run_id(self) -> str | None:
-        """The agent's run that last added or edited this cell; None for the user's."""
+        """The id of the run that last added or edited this cell; None if it was the user."""
         run_id: str | None = self.metadata.get(OURS, {}).get("run")
         return run_id
 
@@ -46,16 +46,16 @@ class NotebookCell:
 
     @property
     def outputs_hash(self) -> str:
-        """Identifies its outputs."""
+        """A hash of its outputs."""
         return digest(json.dumps(self.outputs, sort_keys=True))
 
     def marked(self, run_id: str | None) -> NotebookCell:
-        """The cell with a run's mark, or for None without a mark."""
+        """The cell marked with a run's id, or without a mark for None."""
         rest = {key: value for key, value in self.metadata.items() if key != OURS}
         return replace(self, metadata={**rest, OURS: {"run": run_id}} if run_id is not None else rest)
 
     def to_nbformat(self) -> dict[str, Any]:
-        """As a cell of a notebook's JSON."""
+        """Return it as a cell of a notebook's JSON."""
         data: dict[str, Any] = {"cell_type": self.kind, "id": self.id, "metadata": self.metadata, "source": self.source}
         if self.kind == "code":
             data |= {"execution_count": self.execution_count, "outputs": self.outputs}
@@ -65,7 +65,7 @@ class NotebookCell:
 
     @classmethod
     def from_nbformat(cls, data: dict[str, Any]) -> NotebookCell:
-        """From a cell of a notebook's JSON, of nbformat 4.5 or newer: earlier ones have no ids."""
+        """Create it from a cell of a notebook's JSON. Before nbformat 4.5, cells have no ids."""
         return cls(
             data["cell_type"],
             data["source"],

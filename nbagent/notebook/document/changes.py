@@ -27,7 +27,7 @@ class Change:
     - `after`: the digest of the source after the change. If the cell's current source has another digest, somebody has
       changed it since, and undo skips it
     - `shown`: for an edit or a run, the cell's earlier outputs and count in nbformat's form
-    - `below`: for a move or a deletion, the id of the cell that was above it; "" for the first place
+    - `below`: for a move or a deletion, the id of the cell that was above it; "" if it was the first cell
     """
 
     run_id: str
@@ -47,7 +47,7 @@ class Change:
 class CellDiff:
     """A changed cell: its source before and after, None where the cell does not exist.
 
-    `number` is the cell's current place, from 1. For a deleted cell it is the earlier place, or 0.
+    `number` is the cell's current position, counted from 1. For a deleted cell, it is the earlier position, or 0.
     """
 
     number: int
@@ -63,7 +63,7 @@ class CellDiff:
 
 
 def note_change(change: Change, cell: NotebookCell | None) -> None:
-    """Notify the observers of the run whose tool changed this cell; None if it was deleted."""
+    """Notify the observers of the run whose tool changed this cell. `cell` is None if it was deleted."""
     here = current.get()
     if here.run is None:
         return

@@ -1,7 +1,7 @@
 """`NotebookDocument`: reads, changes and runs cells of a notebook in an open page or a file, and undoes changes.
 
-A back end implements some atomic primitives: `LiveNotebook` through the page that shows the notebook, `FileNotebook` on
-a file with its own kernel.
+A back end implements a few atomic primitives: `LiveNotebook` through the page that shows the notebook, `FileNotebook`
+on a file with its own kernel.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class CellChangedError(ToolError):
 class Proposal:
     """A change that waits for approval: its safe HTML, and the new source if the user may edit that.
 
-    It appears in the cell with the id `cell_id`, or below it if a cell would be added: None for the end, "" for the
-    top.
+    It appears in the cell with the id `cell_id`, or below that cell if a cell would be added. None is the end of the
+    notebook, and "" the top.
     """
 
     html: str
@@ -54,10 +54,10 @@ class Proposal:
 
 
 class NotebookDocument(ABC):
-    """A notebook's cells, by their ids. Changes are marked with their run and can be undone.
+    """A notebook whose cells are addressed by their ids. Changes are marked with their run and can be undone.
 
-    A method with `expected` changes the cell only if its source is that text, and otherwise raises `CellChangedError`.
-    In a page, this also protects a cell in which the user is typing.
+    A method with an `expected` argument changes the cell only if its source equals that text. Otherwise, it raises
+    `CellChangedError`. In a page, this also protects a cell in which the user is typing.
 
     >>> document = FileNotebook("report.ipynb")                                 # doctest: +SKIP
     >>> cell = await document.insert("orders.describe()")                       # doctest: +SKIP

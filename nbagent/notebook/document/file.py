@@ -27,8 +27,8 @@ class FileNotebook(NotebookDocument):
     Unchanged parts stay identical byte for byte, as do the file's indentation, line endings and key order. Only cell
     ids, which nbformat 4.5 requires, are added to older files. If another program saves the file, that version is used.
 
-    Cells run in the notebook's own kernel, which starts with the first run, in the file's folder, and ends with the
-    block. `kernel` is the name of an installed kernel, by default the notebook's.
+    Cells run in the notebook's own kernel, in the file's folder. The first run starts it, and it ends with the
+    `async with` block. `kernel` is the name of an installed kernel, by default the notebook's.
 
     >>> async with FileNotebook("report.ipynb") as document:                        # doctest: +SKIP
     ...     cell = await document.insert("1 + 1")
@@ -75,7 +75,7 @@ class FileNotebook(NotebookDocument):
         """Restart the kernel and run the code cells from top to bottom. This does not count as an agent's change.
 
         Cells after a failed one still run, unless the kernel died. `on_cell` is called before each code cell with its
-        place among the code cells, from 1, and their number. Returns all cells.
+        position among the code cells, counted from 1, and the number of code cells. Returns all cells.
         """
         await self.kernel.stop()
         self._data["metadata"].get("widgets", {}).pop(WIDGET_STATES, None)

@@ -52,7 +52,7 @@ class PageError(ToolError):
 class LiveNotebook(NotebookDocument):
     """A notebook that is open in a page, as `live_notebook()` returns it. The page may be reloaded at any time.
 
-    Every method raises `PageError` if no page with the notebook responds within `ANSWER_S` seconds, and immediately if
+    Every method raises `PageError` if no page with the notebook responds within `ANSWER_S` seconds, or immediately if
     the caller blocks the kernel's main thread.
     """
 
@@ -185,7 +185,7 @@ class NotebookPages(anywidget.AnyWidget):
         self.on_msg(lambda _, message, buffers: self._on_message(message))
 
     def find(self, session: str, is_cell: bool) -> LiveNotebook | None:
-        """The notebook of this connection. For code outside cells, the only open notebook."""
+        """The notebook of this connection or, for code outside cells, the only open notebook."""
         shown = [notebook for notebook in self.notebooks.values() if notebook.pages]
         only = shown[0] if len(shown) == 1 and not is_cell else None
         return self._by_session.get(session) or only

@@ -9,7 +9,7 @@ from nbagent.notebook.kernel_tools.secret_values import without_secrets
 
 
 def read_cell(cell: NotebookCell, number: int, *, source: bool = True, outputs: bool = True) -> Content:
-    """A cell's header line, its source and its outputs. A string, or parts if it has images.
+    """A cell's header line, its source and its outputs. It is a string, or content parts if the cell has images.
 
     >>> print(read_cell(NotebookCell("markdown", "# Orders", id="a1"), 1))
     Cell 1, id a1, markdown:

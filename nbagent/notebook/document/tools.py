@@ -29,7 +29,7 @@ from nbagent.notebook.kernel_tools.reading import SOURCE_CHARS, joined
 from nbagent.notebook.kernel_tools.secret_values import HIDDEN, without_secrets
 from nbagent.text import shortened
 
-#: Their names.
+#: The names of the notebook tools.
 NOTEBOOK_TOOLS = ("list_cells", "read_cell", "add_cell", "edit_cell", "run_cells", "move_cell", "delete_cell")
 
 #: Characters of a cell's first line in the list.
@@ -66,8 +66,8 @@ def notebook_tools_of(registry: FunctionRegistry) -> NotebookTools | None:
 class NotebookTools:
     """The tools of one notebook for one agent.
 
-    They know which sources the model has read or written. If the user has changed a cell since, it is not overwritten:
-    the model gets its current source.
+    They know which sources the model has read or written. A cell that the user has changed since is not overwritten;
+    the model receives its current source instead.
     """
 
     def __init__(self, document: NotebookDocument | None, mode: Mode = "ask", seconds: float = CELL_SECONDS) -> None:
@@ -84,7 +84,7 @@ class NotebookTools:
         self._to_run: tuple[str | None, dict[str, str]] = (None, {})
 
     def definitions(self) -> list[FunctionDefinition]:
-        """The tools. Those that change or run something never run in parallel."""
+        """The tools' definitions. Tools that change or run something never run in parallel."""
 
         def asks() -> bool:
             return self.mode == "ask"
@@ -201,7 +201,7 @@ class NotebookTools:
     def _ids(self, cells: list[str] | None) -> list[str]:
         """The cells that a call would run."""
         if not cells and not self._written:
-            raise ToolError("name the cells to run by their ids: you have added or edited none yet")
+            raise ToolError("name the cells to run by their ids: you have not added or edited any yet")
         return cells or [self._written]
 
     async def _run_asks(self, cells: list[str] | None = None) -> bool:

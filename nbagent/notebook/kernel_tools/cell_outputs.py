@@ -1,4 +1,4 @@
-"""Keeps the outputs of a notebook's cells: a kernel forgets most of them.
+"""Keeps the outputs of a notebook's cells, because a kernel forgets most of them.
 
 IPython keeps a cell's value and, since version 9, its printed text. While the extension is loaded, this module keeps
 the last cells' displays, such as plots, and their errors.
@@ -73,7 +73,8 @@ class CellOutputs:
             _drop_oldest(self._errors)
 
     def read(self, number: int | None = None) -> Content:
-        """A cell's source and outputs. By default the last cell that has outputs and is not a prompt to an agent.
+        """A cell's source and outputs. By default, it is the last cell that has outputs and is not a prompt to an
+        agent.
 
         Raises ToolError if there is no such cell.
         """

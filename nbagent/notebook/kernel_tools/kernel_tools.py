@@ -24,7 +24,7 @@ from nbagent.notebook.kernel_tools.run_code import run_code
 from nbagent.notebook.kernel_tools.secret_values import without_secrets
 from nbagent.notebook.kernel_tools.variables import brief, user_names
 
-#: Their names.
+#: The names of the kernel tools.
 KERNEL_TOOLS = ("list_variables", "describe_variable", "peek_dataframe", "read_cell_outputs", "run_code")
 
 _MAX_LISTED = 200

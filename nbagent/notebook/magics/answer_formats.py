@@ -47,7 +47,7 @@ class AnswerFormat:
 def convert_answer(form: str, result: AgentResult) -> Any:
     """The answer in this format.
 
-    If the answer quotes a tool word for word, as a small model's does, the data is that tool's result. Raises
+    If the answer quotes a tool's result word for word, as a small model's may, the data is that result. Raises
     ExtractionError, with the result as `partial`, if the answer does not have the format or is incomplete.
     """
     chosen, answer = FORMS[form], result.content

@@ -131,7 +131,7 @@ _VARIABLES: dict[str, Callable[[Any], bool]] = {
 
 
 def models(typed: str) -> list[str]:
-    """The matching providers. For a single provider, its default model, and after the colon all known models.
+    """The matching providers. If there is only one, its default model follows, or after a colon all its known models.
 
     >>> models("cla")
     ['claude', 'claude:claude-sonnet-5']

@@ -42,9 +42,9 @@ class Field:
 def interpolate(text: str, namespace: dict[str, Any]) -> str | list[dict[str, Any]]:
     """The text with each `{expression}` replaced by its value; content parts if a value is an image.
 
-    Text in braces that is not an expression stays unchanged, and `{{` and `}}` are braces. A DataFrame becomes its
-    shape, dtypes and head. Raises UsageError for an unknown name, and if an expression or a format fails. A label such
-    as `{fig:1}` stays unchanged if there is no such name.
+    Text in braces that is not an expression stays unchanged, and `{{` and `}}` stand for braces. A DataFrame becomes
+    its shape, dtypes and head. Raises UsageError for an unknown name, and if an expression or a format fails. A label
+    such as `{fig:1}` stays unchanged if there is no such name.
 
     >>> interpolate("Is {n} odd? {n:.2f} {n!r:>3} {no expression} {{n}}", {"n": 3})
     'Is 3 odd? 3.00   3 {no expression} {n}'
@@ -57,7 +57,7 @@ def interpolate(text: str, namespace: dict[str, Any]) -> str | list[dict[str, An
 
 
 def split(text: str) -> Iterator[tuple[str, Field | None]]:
-    """`(literal, None)` or `("", field)`, in order."""
+    """Yield the text's parts in order, each as `(literal, None)` or `("", field)`."""
     start = position = open_pairs = 0
     while position < len(text):
         pair = text[position : position + 2]

@@ -48,7 +48,7 @@ def parse(magic: Any, line: str, namespace: dict[str, Any]) -> Any:
     if options.write and (options.tools or options.no_tools):
         raise UsageError("%%agent: --write brings its own tools: omit -t and --no-tools")
     if options.shape and options.form != "markdown":
-        raise UsageError("%%agent: give --as or --shape, not both: --shape says what the answer is")
+        raise UsageError("%%agent: give --as or --shape, not both: --shape already sets the format")
     if options.output == options.name:
         raise UsageError(f"%%agent: -o {options.output} would overwrite the agent: choose another variable")
     return options
@@ -94,7 +94,7 @@ def _words(line: str, namespace: dict[str, Any], parser: Any) -> list[str]:
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """The closest known word, or else all of them.
+    """A hint with the closest known word, or else with all known words.
 
     >>> suggestion("x", ["tools", "panel"])
     '; there are tools, panel'

@@ -1,4 +1,4 @@
-"""Makes attachments from the variables, cells and files that a prompt mentions or has attached."""
+"""Creates attachments from variables, cells and files that a prompt mentions, and from dropped or pasted files."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def from_resource(name: str, content: Content) -> Attachment:
 
 
 def from_image(name: str, value: Any) -> Attachment:
-    """An image, in any form that a message can have. Raises `ConfigurationError`."""
+    """An image in any form that messages accept. Raises `ConfigurationError`."""
     parts = [image_part(value)]
     size = [f"{'×'.join(map(str, image.size or ()))} {image.format}" for image in images_in(parts)]
     return Attachment(name, " ".join(["image", *size]), parts)

@@ -1,7 +1,7 @@
-"""What an agent's panels share: the conversation's state, kept in sync with the agent, and the actions.
+"""The state and actions that an agent's panels share, kept in sync with the agent.
 
-Clicks and events arrive on any thread; `PanelConversation.run_on_loop` moves them to the background loop, where
-everything here happens, including the runs that a panel starts. The agent's observers report the runs of cells.
+Clicks and events arrive on any thread. `PanelConversation.run_on_loop` moves them to the background loop, which runs
+everything here, including the prompts that a panel sends. The agent's observers report the runs of cells.
 """
 
 from __future__ import annotations
@@ -163,7 +163,9 @@ class PanelConversation:
 
     @property
     def editable(self) -> list[PanelEntry]:
-        """The turns whose prompts can be changed: in the history or failed, while the agent is idle."""
+        """The turns whose prompts can be edited now: those in the history, and failed ones. Empty while the agent is
+        busy.
+        """
         if not self.is_idle:
             return []
         history = {id(message) for message in self.agent.conversation_history if message.role == "user"}
@@ -209,7 +211,7 @@ class PanelConversation:
     def ask(
         self, content: Content, give_back: Callable[[Content], None], replaced: PanelEntry | None = None
     ) -> asyncio.Task[AgentResult]:
-        """Send a prompt after the agent's current work, or another version of the prompt `replaced`, as a branch.
+        """Send a prompt after the agent's current work. With `replaced`, it becomes another version of that prompt.
 
         The task's result is the answer.
         """
@@ -245,7 +247,7 @@ class PanelConversation:
             self._say(done, done)
 
     def go_to(self, conversation_id: str) -> None:
-        """Show another conversation, which continues there."""
+        """Show another conversation and continue it."""
         for branch in self.agent.context.conversations:
             if branch.conversation_id == conversation_id:
                 self.switch(branch)
@@ -262,7 +264,7 @@ class PanelConversation:
             self._say(said[0] if is_version else branch.title)
 
     def show_version(self, key: str, step: int) -> None:
-        """Show the version of a turn's prompt that is `step` places further on, if there is one."""
+        """Show another version of a turn's prompt, `step` places after the shown one, if it exists."""
         entry = self.find(key)
         branches, place = entry.versions if entry is not None else ((), 0)
         if 0 <= place + step < len(branches):
@@ -495,8 +497,8 @@ def release_conversation(conversation: PanelConversation) -> None:
 class CellWatch:
     """Watches the notebook's cells: calls `on_end(cell_id)` after each one, and `on_change()` if `is_blocked` changes.
 
-    Both are called on the background loop. A blocked kernel handles no clicks: a cell is running code that does not
-    await anything.
+    Both are called on the background loop. A kernel is blocked, and handles no clicks, while a cell runs code that does
+    not await anything.
     """
 
     def __init__(self, shell: Any, on_end: Callable[[str | None], None], on_change: Callable[[], None]) -> None:

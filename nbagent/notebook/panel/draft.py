@@ -1,7 +1,7 @@
 """The prompt in the panel's box before it is sent: its mentions, attachments and cost.
 
 One line below the box shows each mention and attachment with its tokens, and the whole request's tokens and cost. It is
-updated when typing pauses. Nothing is sent for it.
+updated when typing pauses. It needs no request to the provider.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Draft:
     # -- typing, attaching, editing -----------------------------------------------------------------------------------
 
     def type(self, text: str) -> None:
-        """The box now has this text."""
+        """Record the text that is in the box now."""
         self._text = text
         self._on_change()
 
@@ -135,7 +135,7 @@ class Draft:
     # -- sending ------------------------------------------------------------------------------------------------------
 
     async def send(self, text: str) -> None:
-        """Send the box's text and attachments, with what the text mentions as of now. Raises `ConfigurationError`."""
+        """Send the text and attachments, with the current content of mentions. Raises `ConfigurationError`."""
         text, replaced, attached = text.strip(), self.edited, self._attachments
         self._text, self.edited = "", None
         self._attached.clear()
@@ -179,7 +179,7 @@ class Draft:
                 return
             try:
                 page = await self._line_html(self._text)
-            except Exception:  # the line is only a help: errors are shown when the prompt is sent
+            except Exception:  # the preview is optional: errors are shown when the prompt is sent
                 log.debug("the prompt can't be previewed", exc_info=True)
                 page = ""
         if n_changes == self._n_changes:

@@ -103,7 +103,7 @@ class Mentions:
         return None
 
     def suggest(self, typed: str) -> list[Suggestion]:
-        """Completions of an @ with these characters: variables and cells, newest first, files, and MCP resources."""
+        """Completions for the characters after an @: variables and cells, newest first, files, and MCP resources."""
         found: list[Suggestion] = []
         for source in (self._variables(typed), self._cells(typed), _files(typed), _resources(self._agent, typed)):
             found += islice(source, MAX_SUGGESTED)

@@ -28,7 +28,7 @@ KEPT = "Run %agent restore in a new kernel to continue this conversation."
 
 
 class SavedOutput:
-    """The output of one panel, with `style` as HTML. `hiding_style` is for the live panel."""
+    """The saved output of one panel. `style` is its style sheet as HTML. The live panel needs `hiding_style`."""
 
     def __init__(self, conversation: PanelConversation, style: str) -> None:
         self._conversation = conversation

@@ -35,9 +35,10 @@ def skills_of(agent: Agent) -> dict[str, SkillManifest]:
 
 
 def activated(agent: Agent, text: str, replaces: LLMMessage | None = None) -> list[Attachment]:
-    """The instructions for a prompt that starts with names of skills, in the current version on disk.
+    """The current instructions of the skills whose names start a prompt, read from disk.
 
-    Instructions that are already in the conversation are not repeated. The prompt replaces `replaces`.
+    Instructions that are already in the conversation are not repeated. `replaces` is the message that the prompt
+    replaces.
     """
     match, hosts = _NAMES.match(text), hosts_of(agent)
     if match is None or not hosts:

@@ -31,8 +31,8 @@ TOOLS_OF_TEAM = "Its members bring their own tools."
 def trace_html(trace: Any, turns: Mapping[str, str], saved: str = "") -> str:
     """Timeline and tables as safe HTML, including the runs of forks and subagents.
 
-    `turns` are the keys of the shown turns, by run: their steps are buttons that lead to the turn. `saved` is the file
-    in which these turns were saved as a notebook.
+    `turns` maps the runs of the shown turns to their keys. The steps of these runs are buttons that jump to the turn.
+    `saved` is the file in which these turns were saved as a notebook.
     """
     trace = trace.with_children()
     parts = [_saving_html(saved)] if turns else []

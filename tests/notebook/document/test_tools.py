@@ -78,7 +78,7 @@ async def test_cells_are_added_one_below_the_other(notebook):
 
 async def test_the_cell_that_was_written_last_runs_by_default(notebook):
     call = model(notebook)
-    assert "you have added or edited none yet" in await call("run_cells")
+    assert "you have not added or edited any yet" in await call("run_cells")
     await call("add_cell", source="1 + 1")
     await call("read_cell", cell="sum")
     await call("edit_cell", cell="sum", source="2 + 2")

@@ -313,7 +313,7 @@ class TurnLostError(StoreError):
 
 
 class AgentBusyError(NbagentError):
-    """The new run would deadlock, because a tool of the same agent, or a call that blocks another run, started it.
+    """The new run would deadlock: it was started by a tool of the same agent, or by a call that blocks another run.
 
     Also raised when an agent is asked to switch its conversation or branch while it answers.
     """

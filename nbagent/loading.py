@@ -40,7 +40,7 @@ def load_agent(target: str | None = None) -> Agent:
 
 
 def load_agents(targets: Sequence[str]) -> dict[str, Agent]:
-    """Load the agents that `targets` name, by key: `app.py:one` has the key `one`, `app.py` has `app`.
+    """Load the agents that `targets` name, by key: `app.py:one` has the key `one`, and `app.py` has the key `app`.
 
     A single agent has the key "". Each file runs once.
     """

@@ -23,7 +23,7 @@ _IDLE_S = 75
 
 
 def config(app: Any, ends_within_s: float, **options: Any) -> uvicorn.Config:
-    """Return the server settings. `ends_within_s` is the time that current requests have once the server stops."""
+    """Return the server settings. `ends_within_s` is how long current requests may continue once the server stops."""
     # log_config: the user configures logging; access_log: addresses name conversations; h11 limits the size of headers
     return uvicorn.Config(
         app,

@@ -292,7 +292,7 @@ class Agent:
         - `deps`: see `RunContext`. The default is `agent.deps` or, without one, the `deps` of the run whose tool
           starts this run.
         - `replaces`: a prompt in `conversation_history` whose turn is replaced; later turns are kept
-        - `branch_at`: a prompt before which a new branch starts; `context.switch` goes back
+        - `branch_at`: starts a new branch before this prompt; `context.switch` goes back to the old one
         - `origin`: source, agent, cell_id and execution_count, for `trace.runs`
         - `raise_errors`: whether the iteration raises the `exception` of a final `error` event, with the unfinished
           result as `partial`
@@ -670,8 +670,8 @@ class Agent:
           names a list in it; each item becomes a row.
         - `concurrency`: how many rows are sent at the same time
         - `rpm`, `tpm`: maximum requests and tokens per minute
-        - `limits`: apply to each row
-        - `budget`: applies to all rows together: US dollars, or a `Budget`. Rows beyond the budget have the status
+        - `limits`: for each row
+        - `budget`: for all rows together, in US dollars or as a `Budget`. Rows beyond the budget have the status
           "left". If the estimate exceeds the budget or the rows' limits, the map asks for approval before it starts, in
           a notebook or a terminal. Without approval it raises `ConfigurationError` and sends nothing.
         - `allow_partial`: start without asking, even if the budget may not cover all rows

@@ -1,4 +1,4 @@
-"""The interface of engines: a `Batch` describes the requests, an `Engine` sends them."""
+"""The interface to engines: a `Batch` describes the requests, and an `Engine` sends them."""
 
 from __future__ import annotations
 

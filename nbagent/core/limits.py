@@ -31,7 +31,7 @@ Count = float
 class Limits:
     """Limits of one run. None leaves a limit at its default, which is no limit unless stated here.
 
-    - `max_iterations`: requests to the model, 10 by default, without other agents' requests
+    - `max_iterations`: requests to the model, 10 by default, not counting other agents' requests
     - `max_requests`: requests to all models, 1000 by default
     - `max_depth`: how deep agents may call agents, 5 by default; a deeper call raises `AgentDepthError`
     - `max_tool_calls`: tool calls
@@ -105,7 +105,7 @@ class LimitReached(NamedTuple):
 
 @dataclass(slots=True)
 class Request:
-    """A request whose end other requests may wait for."""
+    """A request that other requests may have to wait for."""
 
     is_under_way: bool = True
 

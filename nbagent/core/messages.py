@@ -195,7 +195,7 @@ def parse_arguments(text: Any) -> tuple[dict[str, Any], str | None]:
 
 
 def fault_in(raw: str) -> str:
-    """What is wrong with the size, depth or numbers of a JSON text, or "". Raises ValueError if it is not JSON."""
+    """The problem with a JSON text's size, depth or numbers; "" without one. Raises ValueError if it is not JSON."""
     if len(raw) > MAX_ARGUMENT_CHARS:
         return f"must be shorter than {MAX_ARGUMENT_CHARS:,} characters"
     too_deep = f"must be nested at most {MAX_ARGUMENT_DEPTH} levels deep"

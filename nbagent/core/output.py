@@ -64,7 +64,7 @@ class Output:
             raise SentBackError(_CORRECT.format(problem=problem), error) from None
 
     def read(self, text: str) -> Any:
-        """The value in an answer. Raises ValueError with the problem in words for the model."""
+        """The value in an answer. Raises ValueError with a description for the model."""
         from pydantic import ValidationError
 
         try:

@@ -82,7 +82,7 @@ def answer_status(response: LLMResponse) -> tuple[Status, str | None]:
 
 @dataclass(slots=True, repr=False)
 class AgentResult(Mapping[str, Any]):
-    """The result of a run, also a mapping: `result["content"]`, `"cost" in result`, `dict(result)`, `for key in …`.
+    """The result of a run. It is also a mapping: `result["content"]`, `"cost" in result`, `dict(result)`.
 
     `str(result)` is for people: the content, or else the `status_reason`, with a note in brackets if the embedded model
     quoted a tool or used none. `to_dict()` returns JSON data.

@@ -45,9 +45,9 @@ class Evaluation:
         """Return a row for each agent: rows, failed rows, and each scorer's mean and 95 % interval (`_low`, `_high`).
 
         The tokens, cost and mean seconds of the answered rows follow. If a value is missing, so is the sum. Failed rows
-        have no score. A row's repeats are averaged first, because they are not independent, so the interval describes
-        the rows. For True and False, it is Wilson's interval; for numbers, it is a percentile bootstrap of 2,000
-        samples (see `nbagent.evaluation.intervals` for the sources).
+        have no score. A row's repeats are averaged first, because they are not independent, so the interval is
+        computed from one mean per row. For True and False, it is Wilson's interval; for numbers, it is a percentile
+        bootstrap of 2,000 samples (see `nbagent.evaluation.intervals` for the sources).
         """
         return pd.DataFrame([self._summary_of(name) for name in self.models], index=pd.Index(self.models, name="agent"))
 

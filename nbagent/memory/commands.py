@@ -3,8 +3,8 @@
 https://platform.claude.com/docs/en/agents-and-tools/tool-use/memory-tool
 
 Each result names the version of the notes that it shows or writes. A conversation can change a note only if it has seen
-the current version. Otherwise the command is refused, so no change is lost. What it has seen is read from the
-conversation, so this works even after undo, fork and load.
+the current version. Otherwise the command is refused, so no change is lost. The
+conversation itself shows what it has seen, so this works even after undo, fork and load.
 """
 
 from __future__ import annotations

@@ -43,7 +43,9 @@ def apply_edits(frame: pd.DataFrame, shown: Mapping[str, Note], notes: Notes) ->
     for path in (*removed, *changed):
         current, read = notes.get(path), shown.get(path)
         if (current and current.version) != (read and read.version):
-            raise ConfigurationError(f"{path} has changed since you read memory.frame. Read it again, and edit that.")
+            raise ConfigurationError(
+                f"{path} has changed since you read memory.frame. Read it again, and repeat your edits."
+            )
     for path in removed:
         notes.remove(shown[path])
     for path in changed:

@@ -111,7 +111,7 @@ class Notes:
         return self._database.execute(sql, {"scope": self._scope, **values}).fetchall()
 
     def all(self, folder: str = ROOT) -> list[Note]:
-        """Return the notes in a folder, or the note at this path, by path."""
+        """Return the notes in a folder, or the note at this path, sorted by path."""
         return [Note(*row) for row in self._rows(_BELOW, path=folder)]
 
     def get(self, path: str) -> Note | None:
@@ -145,7 +145,7 @@ class Notes:
         """Return the best notes for a query, each with its path and an excerpt around the match.
 
         A query word also matches the beginning of a word. If no word matches, the whole query is searched for, even
-        inside words, for languages without spaces.
+        inside words, because some languages have no spaces.
         """
         words = re.findall(r"\w+", query)
         found = self._rows(
@@ -196,7 +196,7 @@ def _checked_text(path: str, text: str) -> str:
     if without_keys(note := f"{path}\n{text}", "") != note:
         raise ConfigurationError(
             f"{path} can't be written: the text seems to contain a key, a token or a password, and notes are not "
-            "encrypted. Instead, write where it is kept, such as the name of the environment variable."
+            "encrypted. Instead, write where the secret is kept, such as the name of the environment variable."
         )
     return text
 

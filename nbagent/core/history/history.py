@@ -309,7 +309,8 @@ class ContextManager:
         """Replace the content of a message, or of the one at this index in `messages`. Tool calls and results are kept.
 
         `content` is a string, an image, or a list of strings, images and content parts, as for `chat`. Provider data
-        such as thinking is removed, because it belongs to the old content. Nothing changes if both are blank.
+        such as thinking is removed, because it belongs to the old content. If the old content and the
+        new content are blank, nothing changes.
         """
         index = self._index(message)
         new = content if isinstance(content, str) else content_parts(input_items(content) or [content])

@@ -279,7 +279,7 @@ def note_html(text: str) -> str:
 
 
 def footer_html(facts: Sequence[str], attributes: str = "", amounts: Collection[str] = ()) -> str:
-    """A muted line of facts. The `amounts` are hidden if space is tight, but its title has all the facts."""
+    """A muted line of facts. The `amounts` are hidden if space is tight, but the title has all the facts."""
     if not facts:
         return ""
     amount = ' class="nbagent-amount"'

@@ -14,7 +14,7 @@ COUNTS = {"prompt_tokens": 1_000_000, "completion_tokens": 1, "prompt_tokens_det
 
 
 async def run_unpriced(limits, counts=COUNTS, **options):
-    """Return the result of a prompt to a server with a model without a price, and the requests that it received."""
+    """Return the result of a prompt to a model of unknown price, and the requests that its server received."""
     async with Loopback() as server:
         server.answers = [Answer(sse(said("Hello.", usage=counts)))]
         provider = create_provider("open_source", base_url=server.url, model="mine", **options)

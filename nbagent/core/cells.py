@@ -56,7 +56,7 @@ def running_shell() -> Any:
 
 
 def _begun(info: Any) -> None:
-    """A cell starts. Its number is that of the next input: `execution_count` may already have increased."""
+    """A cell starts. It has the next input's number: `execution_count` may already have increased."""
     shell = running_shell()
     if info.store_history:
         _newest[0] = _cell_of(shell, len(shell.history_manager.input_hist_parsed))

@@ -46,7 +46,7 @@ def test_only_its_owner_can_read_it(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["map.sqlite"], "a closed checkpoint is one file"
 
 
-async def test_saved_rows_are_not_sent_again_and_failed_ones_are(tmp_path):
+async def test_failed_rows_are_sent_again_and_saved_rows_are_not(tmp_path):
     path, fails = tmp_path / "map.sqlite", True
     guarded = Agent(counting(), guards=[lambda message: False])
 
@@ -79,7 +79,7 @@ CHANGES = {
 }
 
 
-async def test_whatever_determines_an_answer_changes_the_key(tmp_path):
+async def test_everything_that_determines_an_answer_changes_the_key(tmp_path):
     def agent(url, model="m1", path="/v1", max_tokens=None, **options):
         own = {} if max_tokens is None else {"max_tokens": max_tokens}
         return Agent(create_provider("open_source", model=model, base_url=f"{url}{path}", **own), **options)

@@ -1,7 +1,7 @@
 """The conversation's history. It is repaired before each request and shortened when it exceeds a limit.
 
 Messages are dropped in whole groups: the oldest turns first, then the oldest rounds (tool calls with their results) of
-the current turn. So the history always starts with a user message, and every result has its call.
+the current turn. This way, the history always starts with a user message, and every result has its call.
 """
 
 from __future__ import annotations

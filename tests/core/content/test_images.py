@@ -60,7 +60,7 @@ def test_paths_are_read_and_strings_are_text(tmp_path):
     assert image_part(buffer) == image_part(path)
 
 
-def test_too_large_files_are_scaled_down(monkeypatch):
+def test_oversized_files_are_scaled_down(monkeypatch):
     buffer = io.BytesIO()
     PIL.Image.merge("RGB", [PIL.Image.effect_noise((1600, 1600), 100) for _ in range(3)]).save(buffer, format="PNG")
     large = buffer.getvalue()

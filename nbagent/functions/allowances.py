@@ -29,7 +29,7 @@ class Allowances:
         self._allowed: list[tuple[Any, str, str | None]] = []
 
     def add(self, allow: Allow, func: Any, arguments: str) -> None:
-        """Allow later calls of exactly this function, with any arguments or, for `Allow.CALL`, with these."""
+        """Allow later calls to exactly this function: with any arguments or, for `Allow.CALL`, only with these."""
         self._allowed.append((func, function_version(func), None if allow is Allow.TOOL else arguments))
 
     def cover(self, func: Any, arguments: str) -> bool:
@@ -37,7 +37,7 @@ class Allowances:
         return any(allowed in (None, arguments) for allowed in self._arguments(func))
 
     def describe(self, func: Any) -> str:
-        """The allowed calls, for people; empty if there are none."""
+        """A summary of the allowed calls for display; empty if there are none."""
         allowed = set(self._arguments(func))
         if None in allowed:
             return "allowed"

@@ -1,4 +1,7 @@
-"""Decides whether a call needs a person's approval, and asks for it. In doubt, it asks; if asking fails, it denies."""
+"""Decides whether a call needs a person's approval, and asks for it.
+
+When in doubt, it asks. If asking fails, the call is denied.
+"""
 
 from __future__ import annotations
 
@@ -54,17 +57,20 @@ _default: list[Approver] = []
 
 
 def set_default_approver(approver: Approver | None) -> None:
-    """Set or, with None, remove the approver for agents without their own. In a notebook, it asks the user."""
+    """Set the approver for agents that have none of their own; None removes it.
+
+    In a notebook, the default approver asks the user.
+    """
     _default[:] = [approver] if approver else []
 
 
 def offer_default_approver(approver: Approver) -> None:
-    """Set the approver for agents without their own, unless there is one."""
+    """Set the approver for agents that have none of their own, unless one is already set."""
     _default[:] = _default or [approver]
 
 
 def approver_of(own: Approver | None) -> Approver | None:
-    """The approver to ask: the agent's own, else the one of the enclosing run, panel or cell, else the default.
+    """The approver to ask: the agent's own, or the enclosing run's, panel's or cell's, or the default.
 
     If the enclosing run has `approve_all`, its approver comes first.
     """
@@ -76,7 +82,7 @@ def approver_of(own: Approver | None) -> Approver | None:
 async def needs_approval(definition: FunctionDefinition, arguments: dict[str, Any]) -> bool:
     """Whether a call with these arguments needs approval, according to the tool's `approve`.
 
-    If that is a function, sync or async, it gets the arguments or defaults that its parameters name.
+    If `approve` is a function, sync or async, it receives the arguments that its parameters name, or their defaults.
     """
     policy = definition.approve
     if not callable(policy):

@@ -45,7 +45,7 @@ def agent_callable(
 ) -> Any:
     """Mark a function for discovery, optionally with settings. Registers nothing and returns the function unchanged.
 
-    `options` as for `nbagent.tool`; an unknown one raises ConfigurationError.
+    `options` are the same as for `nbagent.tool`. An unknown option raises ConfigurationError.
 
     >>> @agent_callable(description="Look a customer up.")
     ... def get_customer(name: str) -> dict: ...
@@ -170,7 +170,7 @@ def _add(registry: FunctionRegistry, definition: FunctionDefinition) -> str:
 def marked_tool(
     function: Any, settings: dict[str, Any] | None, name: str | None = None, prefix: str = ""
 ) -> FunctionDefinition:
-    """A function as a tool called `prefix` + its name, with the settings of its mark, if any."""
+    """Create a tool called `prefix` + the function's name, with the settings of the function's mark, if any."""
     options = dict(settings or {})
     full_name = f"{prefix}{options.pop('name', None) or name or getattr(function, '__name__', '')}"
     description, parameters = options.pop("description", None) or "", options.pop("parameters", None)

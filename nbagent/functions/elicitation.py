@@ -23,7 +23,7 @@ from nbagent.functions.registry import FunctionDefinition
 
 @dataclass(frozen=True, slots=True)
 class Question(FunctionCall):
-    """A question that an approver gets instead of a call. `name` says who asks, and `text` is the question.
+    """A question that an approver receives instead of a call. `name` says who is asking, and `text` is the question.
 
     `arguments` are the answers so far, for the person to complete. `problem(answers)` describes an error in the
     answers, or returns "".

@@ -93,10 +93,10 @@ class ToolExecutor:
     `timeout`, in seconds, applies to tools without their own (None: no limit). Results for the model are cut at
     `max_result_chars`. `call_context(definition)` returns a context manager that is entered in the tool's
     thread, directly around the function call. If `runs_exclusively(definition)` is true, the tool never runs at the
-    same time as others. `approver` decides on calls to tools with `approve=True`, and with `approve_all` on all calls,
-    including those by agents that a tool calls. It gets a copy of the validated arguments, and approves one execution:
-    an approved call is not retried. A sync approver runs in a thread, so it may block. The model reads the type and
-    message of a tool's exception; with `tracebacks`, it also reads the lines of your code that led to it.
+    same time as others. `approver` decides on calls to tools with `approve=True`. With `approve_all`, it decides on all
+    calls, including calls by agents that a tool runs. It receives a copy of the validated arguments, and approves one
+    execution: an approved call is not retried. A sync approver runs in a thread, so it may block. The model reads the
+    type and message of a tool's exception. With `tracebacks`, it also reads the lines of your code that led to it.
     """
 
     def __init__(
@@ -263,11 +263,11 @@ class ToolExecutor:
     async def _call(self, state: _CallState, definition: FunctionDefinition) -> Any:
         """Return the function's value from the cache, or call the function, with retries."""
         key = None
-        if definition.cache_ttl is not None and not _own_schema(definition).run_contexts:  # these depend on the run
+        if definition.cache_ttl is not None and not _own_schema(definition).run_contexts:  # results depend on the run
             key = _cache_key(definition.name, state.fields["function_version"], state.call.arguments)
         if key is not None and (cached := self._cache.get(key, definition.func)) is not None:
             return cached[0]
-        was_asked = state.fields.get("approval") in ("approved", "edited")  # for one execution
+        was_asked = state.fields.get("approval") in ("approved", "edited")  # an approval is for one execution
         attempts = 1 if was_asked else definition.retries + 1
         for attempt in range(1, attempts + 1):
             try:

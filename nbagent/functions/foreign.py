@@ -21,8 +21,8 @@ from nbagent.functions.registry import FunctionDefinition, ToolOptions, check_op
 def from_langchain(tool: Any, **options: Unpack[ToolOptions]) -> FunctionDefinition:
     """Convert a LangChain tool (`@tool`, `StructuredTool`, a subclass of `BaseTool`) for `Agent(tools=[...])`.
 
-    `options` as for `nbagent.tool`. Async tools run on the event loop, others in a thread. Arguments that LangGraph
-    injects (state, store, the call's id) are missing.
+    `options` are the same as for `nbagent.tool`. Async tools run on the event loop, others in a thread. Arguments that
+    LangGraph would inject (state, store, the call's id) are not passed.
 
     Raises ConfigurationError for anything else.
     """

@@ -42,15 +42,15 @@ _LIBRARIES = [Path(path) for key, path in sysconfig.get_paths().items() if key.e
 def format_result(result: Any, whole: bool = False) -> Content:
     """Format a function's value for the model.
 
-    - None: `NO_VALUE`; a string: itself
+    - None: `NO_VALUE`; a string: unchanged
     - a dict, a list and other data: JSON
     - a data frame: its shape, dtypes and head
     - a figure or an image, or the bytes of an image file or a PDF, alone or in a list or dict: a content part
     - an object that only displays something, such as `HTML(...)`: its display
     - anything else: `str()`
 
-    With `whole`, nothing is omitted: a data frame becomes JSON, and a value that is too long raises ValueError. So
-    different values have different texts, and these don't depend on the process or on pandas' display options.
+    With `whole`, nothing is omitted: a data frame becomes JSON, and a value that is too long raises ValueError.
+    Different values therefore have different texts, which don't depend on the process or on pandas' display options.
 
     >>> format_result({"city": "Köln", "t": 22})
     '{"city": "Köln", "t": 22}'
@@ -208,7 +208,7 @@ def _rows_of(table: Any) -> dict[str, Any]:
 def table_data(value: Any, n_rows: int, n_columns: int) -> dict[str, Any] | None:
     """The first rows of a data frame or series as exact JSON data, or None for any other value.
 
-    `{"shape", "dtypes", "columns", "index", "data"}`, where `data` are rows. polars' tables have no index.
+    Has the keys shape, dtypes, columns, index and data (a list of rows). A polars table has no index.
     """
     if not _is_table(value):
         return None
@@ -230,7 +230,8 @@ def in_order(items: Iterable[Any]) -> list[Any]:
 def table_text(value: Any, n_rows: int | None = None, columns: list[str] | None = None) -> str | None:
     """A data frame or series of pandas, polars or a similar library as text, or None for any other value.
 
-    The text has the first `n_rows` rows, by default all of a short table and ten of a long one, and these `columns`.
+    The text has the first `n_rows` rows, by default all of a short table and ten of a long one, and `columns` if
+    given.
     """
     if not _is_table(value):
         return None
@@ -259,7 +260,7 @@ def _is_table(value: Any) -> bool:
 
 
 def short_repr(value: Any) -> str:
-    """The beginning of a value's `repr`, or of a table's text, for the trace. If the `repr` fails, a note."""
+    """The beginning of a value's `repr`, or of a table's text, for the trace; a note if the `repr` fails."""
     try:
         text = table_text(value) or repr(beginning(value, _MAX_REPR_CHARS))
     except Exception as error:  # noqa: BLE001  a repr may raise anything; the model still gets the value

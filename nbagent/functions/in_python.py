@@ -22,9 +22,9 @@ _IN_PYTHON = re.compile(r"^In Python:[ \t]*(.*(?:\n(?:[ \t]+.*|[ \t]*$))*)", re.
 
 
 def python_of(definition: FunctionDefinition, arguments: Mapping[str, Any]) -> str | None:
-    """Return a call's code, with these JSON values for the tool's parameters, or None if the tool has no such code.
+    """Return the Python code for a call with these JSON arguments, or None if the tool's docstring has no such code.
 
-    Only the user's own tools can have it: text from a server or a skill must not become code that somebody runs.
+    Only the user's own tools can have such code: text from a server or a skill must not become code that somebody runs.
     """
     found = None if definition.source else _IN_PYTHON.search(definition.description)
     if found is None:

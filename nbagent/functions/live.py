@@ -63,7 +63,7 @@ class LiveRegistry(FunctionRegistry):
         return entry.func if binding is None else binding.look_up()
 
     def definition_of(self, func: Any) -> FunctionDefinition | None:
-        """The definition under which this function is registered now, with its options, or None."""
+        """The current definition of this function's tool, with its options; None if it is not registered."""
         for entry in list(self._entries.values()):
             if is_same(self._current(entry), func) or is_same(entry.func, func):
                 return entry
@@ -97,7 +97,7 @@ def tool(
     """Offer a function to the agents of this process; returns the function unchanged.
 
     - `name`, `description`: by default the function's name and docstring.
-    - `approve`: True asks a person before each call. A function of some of the arguments decides whether to ask.
+    - `approve`: True asks a person before each call. A function of some of the arguments decides whether to.
     - `parallel`: False never runs the call at the same time as another call of its turn.
     - `main_thread`: True calls a sync function on the main thread.
     - `timeout`: seconds for one call. None means the executor's timeout, `math.inf` no limit.
@@ -134,7 +134,8 @@ def tool(
 def as_tool(item: Any, name: str | None = None) -> FunctionDefinition:
     """Convert a user's tool: a definition, a function, another package's tool, or a provider tool's name.
 
-    A function keeps its options from `tool` or `agent_callable`. Without options, it gets this name, or its own.
+    A function keeps its options from `tool` or `agent_callable`. Without options, it is called `name`, or
+    by its own name.
     """
     if isinstance(item, FunctionDefinition):
         return item

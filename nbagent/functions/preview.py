@@ -12,7 +12,7 @@ from nbagent.core.render.diff import Line, diff_lines, without_far_lines
 
 
 class TextChange(NamedTuple):
-    """Text before and after a call, or None where there is none. If both are equal, the call uses it unchanged."""
+    """Text before and after a call; None if there is none. Equal texts mean that the call uses the text unchanged."""
 
     title: str
     before: str | None
@@ -36,8 +36,8 @@ class Preview:
     - `does`: the words after "asks to", such as "add a code cell"
     - `changes`: the texts that it would add, change, remove or run
     - `in_place`: shows the change where it would happen, in addition to the question, and returns a function that
-      removes it. It gets a function to call with the user's decision there: True, False, or another text for the
-      argument that `edits` names
+      removes it. Its argument is a function to call with the decision that the user makes there: True, False, or
+      another text for the argument that `edits` names
     - `edits`: the argument that *Edit* offers as text; by default all arguments, as JSON
     """
 
@@ -47,7 +47,7 @@ class Preview:
     in_place: Callable[[Callable[[bool | str], None]], Callable[[], None]] | None = None
 
     def to_text(self) -> str:
-        """All changes as text: diffs with signs, and unchanged code without."""
+        """All changes as text: diffs with signs, unchanged code without signs."""
         blocks = []
         for change in self.changes:
             lines = change.lines()
@@ -59,6 +59,6 @@ class Preview:
 
 @dataclass(frozen=True, slots=True)
 class PreviewedCall(FunctionCall):
-    """A call with its preview, which an approver gets instead of the call alone."""
+    """A call and its preview. An approver receives this instead of the call alone."""
 
     preview: Preview = field(kw_only=True)

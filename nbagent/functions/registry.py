@@ -58,11 +58,11 @@ class FunctionDefinition:
     is empty, the docstring is used. `nbagent.tool` describes the fields from `approve` to `cache_ttl`. The registry
     sets `schema` if the parameters come from the signature. `source` names the skill or MCP server that the tool comes
     from, as in "mcp:files"; it may be a function of the arguments that returns the name. A `pinned` tool's results are
-    not cut, and stay when a long conversation is trimmed. `native` is the neutral name of a tool that is built into
-    some providers' models, such as "memory"; they get that tool, without a schema. `provider_options` are the options
-    of a tool that the provider runs (see `functions.provider_tools`), else None. `preview`, sync or async, gets the
-    arguments and returns a `functions.preview.Preview` for the person who approves the call. If it raises a
-    `ToolError`, that is the call's result, and nobody is asked.
+    not cut, and are kept when a long conversation is trimmed. `native` is the neutral name of a tool that is built into
+    some providers' models, such as "memory"; those models receive that tool, without a schema. `provider_options` are
+    the options of a tool that the provider runs (see `functions.provider_tools`), else None. `preview`, sync or async,
+    receives the arguments and returns a `functions.preview.Preview` for the person who approves the call. If it raises
+    a `ToolError`, that error is the call's result, and nobody is asked.
     """
 
     name: str
@@ -120,7 +120,7 @@ def is_name(text: str) -> bool:
 
 
 def clean_name(name: str) -> str:
-    """A name with an underscore for characters that `is_name` rejects.
+    """The name with underscores instead of the characters that `is_name` rejects.
 
     >>> clean_name("मौसम (दिल्ली)"), clean_name("notes.delete/all")
     ('मौसम_दिल्ली_', 'notes_delete_all')
@@ -186,8 +186,8 @@ class FunctionRegistry:
     ) -> None:
         """Add a function, or replace the one with that name.
 
-        `options` as for `nbagent.tool`. Raises ConfigurationError for a name that providers don't accept, a value that
-        is not callable, an unknown option, or a parameter that can't be described to a model.
+        `options` are the same as for `nbagent.tool`. Raises ConfigurationError for a name that providers don't accept,
+        a value that is not callable, an unknown option, or a parameter that can't be described to a model.
         """
         check_options(f"tool {name!r}", options)
         self.add(FunctionDefinition(name, description or "", parameters, func, **options))

@@ -55,9 +55,9 @@ class Toolset:
 
 @dataclass(frozen=True, slots=True)
 class CallElsewhere:
-    """The function of a tool that runs elsewhere: `call(name, arguments)`.
+    """The function of a tool that runs elsewhere: it calls `call(name, arguments)`.
 
-    Equal names make equal functions, so an unchanged tool that is listed again stays the same tool.
+    Functions with equal names are equal, so a tool that is listed again without a change remains the same tool.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Toolsets:
         self._toolsets = list(toolsets)
 
     def add(self, toolsets: Iterable[Toolset], own: FunctionRegistry) -> FunctionRegistry:
-        """Add toolsets that are new. Returns `own`, joined with their tools."""
+        """Add the toolsets that are new. Returns `own` joined with their tools."""
         new: list[Toolset] = []
         for toolset in toolsets:
             check_type("use()", toolset, Toolset, fix="Pass a Toolset; functions go into Agent(tools=[...]).")
@@ -92,7 +92,7 @@ class Toolsets:
         return JoinedRegistry(own, *(toolset.tools for toolset in new)) if new else own
 
     async def prepare(self) -> None:
-        """Prepare all, at the same time."""
+        """Prepare all toolsets at the same time."""
         await asyncio.gather(*(toolset.prepare() for toolset in self._toolsets))
 
     def instructions(self, offered: FunctionRegistry) -> str:
@@ -108,7 +108,7 @@ class Toolsets:
         return [item for item in self._toolsets if not (own := item.tools.names()) or not names.isdisjoint(own)]
 
     async def aclose(self) -> None:
-        """Close all."""
+        """Close all toolsets."""
         for toolset in self._toolsets:
             await toolset.aclose()
 

@@ -102,7 +102,7 @@ def _feedback(definition: FunctionDefinition, problems: list[ArgumentProblem]) -
 
 
 def as_json_data(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Validated arguments as new JSON data. A program's values that JSON can't represent become their `repr`.
+    """Validated arguments as new JSON data. Values from a program that JSON can't represent become their `repr`.
 
     Bytes become text, or base64 if they are not valid text.
 
@@ -255,7 +255,7 @@ def _validate_by_schema(definition: FunctionDefinition, arguments: dict[str, Any
 
 
 def check_parameters(definition: FunctionDefinition) -> Any:
-    """Return the validator for given parameters. Raises `ConfigurationError` if these are not a JSON Schema."""
+    """Return the validator for a tool's `parameters`. Raises `ConfigurationError` if they are not a JSON Schema."""
     from nbagent.core.json_schema import jsonschema, validator_of
 
     try:

@@ -145,7 +145,7 @@ def resolve(spec: ProviderInput = None) -> LLMProvider:
 def default_provider(
     look: Callable[[], list[LocalServer]] | None = None, **options: Unpack[ProviderOptions]
 ) -> LLMProvider:
-    """The provider if no model is named. Looks for servers on this machine, unless a recording answers anyway."""
+    """Choose a provider if no model is named. Looks for servers on this machine, unless a recording answers anyway."""
     if name := _name_of(None):
         return create_provider(name, **options)
     from nbagent.providers.replay.active import current_recording
@@ -177,9 +177,9 @@ def _name_of(spec: AgentConfig | str | None) -> str:
 
 
 def preload(spec: AgentConfig | str | None) -> None:
-    """Start the imports for the provider of `resolve(spec)`, in a thread, without checking anything.
+    """Start importing what the provider of `resolve(spec)` needs, in a thread, without checking anything.
 
-    Without a key, or for a provider that needs none, nothing heavy is imported.
+    If there is no key, or the provider needs none, nothing heavy is imported.
     """
 
     def work() -> None:

@@ -70,7 +70,7 @@ class Access:
         return [secret.get_secret_value() for secret in map(_secret, (*found, *named)) if secret]
 
     def redactor(self, url: str = "", headers: Mapping[str, str] | None = None) -> Redactor:
-        """A redactor for these secrets, and the ones in a request's `url` and `headers`."""
+        """A redactor for these secrets and for those in a request's `url` and `headers`."""
         return Redactor(self.secrets, self._facts.key_variable(self.address), url, headers)
 
     def known_key(self) -> SecretStr | None:

@@ -80,12 +80,12 @@ class LLMProvider(ABC):
         return (self,)
 
     def check(self) -> None:  # noqa: B027  most providers need nothing
-        """If there is no key, raise now what the first request would raise."""
+        """If there is no key, raise the error that the first request would raise."""
 
     def resolve(self, request: ModelRequest) -> ModelRequest:
         """Complete a request before it is sent: set its `effective_options`. Called once for each request.
 
-        Raises `ConfigurationError` for options that the model can't take.
+        Raises `ConfigurationError` for options that the model does not accept.
         """
         check_available(request.tools, self.provider_name)
         return replace(request, effective_options={"params": {"temperature": None, **request.options}})
@@ -203,7 +203,7 @@ class WrapperProvider(StreamingProvider):
         return self.inner.can_compact(tokens)
 
     def output_options(self, name: str, schema: dict[str, Any]) -> dict[str, Any]:
-        """The inner provider's."""
+        """See `LLMProvider.output_options`."""
         return self.inner.output_options(name, schema)
 
     async def aclose(self) -> None:

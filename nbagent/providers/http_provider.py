@@ -217,7 +217,7 @@ class HTTPProvider(StreamingProvider):
         """Awaited before each request. A subclass may start its server here and set `base_url`."""
 
     def resolve(self, request: ModelRequest) -> ModelRequest:
-        """See `LLMProvider.resolve`. The provider's own options are the defaults of each request."""
+        """See `LLMProvider.resolve`. The provider's own options are the defaults for each request."""
         if not self._function_calling and (request.tools or any(each.role == "tool" for each in request.messages)):
             return self._prompted().resolve(request)
         options = request.options
@@ -300,7 +300,7 @@ class HTTPProvider(StreamingProvider):
         return answer
 
     def lines(self, path: str) -> AsyncGenerator[dict[str, Any]]:
-        """GET a file of JSON lines, read as it arrives. A broken connection restarts it."""
+        """GET a file of JSON lines, and yield them as they arrive. A broken connection starts it over."""
         return self.read(path, read_lines)
 
     async def read(
@@ -311,7 +311,7 @@ class HTTPProvider(StreamingProvider):
         is_repeatable: bool = True,
         betas: tuple[str, ...] = (),
     ) -> AsyncGenerator[T]:
-        """Send a request as `call` does, and yield what `read` makes of the response; after a retry, from the start."""
+        """Send a request as `call` does, and yield the items that `read` finds in the response. A retry starts over."""
         attempt = partial(self._attempt, path, lambda _: body, read, betas)
         async with aclosing(retrying(attempt, self.max_retries if is_repeatable else 0)) as items:
             async for item in items:

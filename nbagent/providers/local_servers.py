@@ -50,7 +50,7 @@ class LocalServer:
     sizes: Sizes = field(default_factory=dict)
 
     def options(self, model: str = "") -> dict[str, Any]:
-        """The options for `create_provider`: free answers, and time to load the model."""
+        """The options for `create_provider`, with a price of zero and enough time to load the model."""
         price = {"input": 0.0, "output": 0.0}
         return {"model": model or self.model, "base_url": self.base_url, "timeout": 300.0, "price": price}
 
@@ -105,7 +105,7 @@ def _ollama_address() -> str:
 def local_servers(patience: float = 0.0) -> list[LocalServer]:
     """The servers that start to answer within `ANSWER_S` plus `patience` seconds, in the order of `SERVERS`.
 
-    Blocks. Raises `ConfigurationError` if a variable is not an address.
+    Blocks. Raises `ConfigurationError` if an environment variable does not contain an address.
     """
     if IN_BROWSER:
         return []

@@ -28,7 +28,7 @@ LEVELS = ("minimal", "low", "medium", "high", "xhigh", "max")
 class ModelProfile:
     """Models that behave alike: how they think, and what thinking rules out.
 
-    If a profile is wrong about a model, the provider's 400 corrects it once (see `formats.refused`).
+    If a profile is wrong about a model, the provider's error 400 corrects it once (see `formats.refused`).
     """
 
     #: A regular expression to search for in a model's name.
@@ -103,13 +103,13 @@ class Compaction:
     format: str = ""
 
     def fits(self, tokens: int, format_name: str, model: str) -> bool:
-        """Whether such a request can be sent."""
+        """Whether a request with this format, model and number of tokens can ask for a summary."""
         fits = tokens >= self.least_tokens and format_name == self.format
         return fits and re.search(self.models, model.lower()) is not None
 
 
 def same_words(*names: str, **others: str) -> dict[str, str]:
-    """Levels that the provider calls by the same names, and levels that it names differently.
+    """The provider's names for levels: the same as ours, or other ones.
 
     >>> same_words("low", "high", max="highest")
     {'low': 'low', 'high': 'high', 'max': 'highest'}
@@ -211,7 +211,7 @@ class ProviderFacts:
         return next((each for each in profiles if re.search(each.models, model.lower())), NOT_THINKING)
 
     def takes_images(self, model: str) -> bool:
-        """Whether the model accepts images. An unknown model may try."""
+        """Whether the model accepts images. An unknown model is assumed to."""
         return not (self.no_images and re.match(self.no_images, model, re.IGNORECASE))
 
     def takes_pdfs(self, model: str) -> bool:
@@ -219,7 +219,7 @@ class ProviderFacts:
         return self.pdfs and self.takes_images(model)
 
     def holds_schema_with_tools(self, model: str) -> bool:
-        """Whether the model can call tools and then answer in a schema. Others would not call any, or refuse."""
+        """Whether the model can call tools and then answer in a schema. Others would call none, or refuse."""
         return bool(self.schema_with_tools and re.match(self.schema_with_tools, model, re.IGNORECASE))
 
     def api_key(self, address: str = "") -> str | None:
@@ -238,7 +238,8 @@ class ProviderFacts:
         keys.keep(self.key_variable(), key.strip())
 
     def key_vars_at(self, address: str) -> tuple[str, ...]:
-        """The variables that may hold a key for an address: for a region, its own first, and no other region's."""
+        """The variables that may hold the key for an address. Those of the address's region come first; those of other
+        regions are omitted."""
         host = urlsplit(address).netloc
         region = next((each for each in self.regions.values() if urlsplit(each.base_url).netloc == host), None)
         if region is None:
@@ -276,7 +277,7 @@ class ProviderFacts:
         return next((region.base_url for region in self.regions.values()), self.base_url)
 
     def other_regions(self, address: str) -> str:
-        """Advice for a key that the site at `address` refused; empty if it is not a region."""
+        """Advice for a key that the site at `address` refused; empty if the address is not a region's."""
         hosts: dict[str, str] = {}
         for name, region in self.regions.items():
             hosts.setdefault(urlsplit(region.base_url).netloc, name)

@@ -53,11 +53,11 @@ class ScriptedProvider(StreamingProvider):
 
     @property
     def model_name(self) -> str:
-        """See `LLMProvider.model_name`; given as `model`."""
+        """See `LLMProvider.model_name`; set by `model`."""
         return self._model
 
     def supports_function_calling(self) -> bool:
-        """See `LLMProvider.supports_function_calling`; given as `function_calling`."""
+        """See `LLMProvider.supports_function_calling`; set by `function_calling`."""
         return self._function_calling
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Event | LLMResponse]:

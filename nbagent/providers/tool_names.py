@@ -99,7 +99,7 @@ def _property(name: str, schema: Any, renamed: dict[str, str] | None) -> tuple[s
 
 
 def renamed(tools: Functions | None) -> Renamed:
-    """The names of these tools and arguments that were replaced."""
+    """The replaced names among these tools and their arguments."""
     found: dict[str, tuple[str, Mapping[str, str]]] = {}
     for tool in tools or ():
         sent = fitting_name(tool["name"])

@@ -214,8 +214,8 @@ async def test_code_continues_in_the_container_with_its_files(server):
     [
         ("deepseek", "web_search", "web_search: deepseek has no such tool.*claude"),
         ("deepseek", DOCS, "remote_mcp: deepseek has no such tool"),
-        ("gemini", nbagent.web_search(max_uses=1), "gemini does not take max_uses here; it takes no options"),
-        ("openai", nbagent.web_search(blocked_domains=["a.org"]), "it takes max_uses, allowed_domains, user_location"),
+        ("gemini", nbagent.web_search(max_uses=1), "gemini does not accept max_uses here; it accepts no options"),
+        ("openai", nbagent.web_search(blocked_domains=["a.org"]), "only max_uses, allowed_domains, user_location"),
     ],
 )
 async def test_a_tool_or_an_option_that_the_provider_lacks_is_an_error(provider, tool, message, server):

@@ -1,1 +1,1 @@
-"""Builds the JSON Schema that a model gets for a function, from the signature and the docstring."""
+"""Builds a function's JSON Schema for the model from its signature and docstring."""

@@ -16,10 +16,13 @@ _ROLE = re.compile(r"^:(?=\w+:`)", re.MULTILINE)
 
 
 def parse_docstring(text: str) -> tuple[str, dict[str, str]]:
-    """Return the description, and parameters' descriptions by name. Text in an unknown style is all description."""
+    """Return the description, and parameters' descriptions by name.
+
+    Text in an unknown style becomes the description as a whole.
+    """
     found: list[Docstring] = []
-    text = f"\n{text}"  # if the first line is a section, the parsers would dedent the others
-    without_roles = _ROLE.sub(r" \g<0>", text)  # a role would be a field and end the description
+    text = f"\n{text}"  # otherwise a section in the first line would make the parsers dedent the rest
+    without_roles = _ROLE.sub(r" \g<0>", text)  # a role would count as a field and end the description
     for parse, source in ((google.parse, text), (numpydoc.parse, text), (rest.parse, without_roles)):
         with suppress(ParseError):
             found.append(parse(source))

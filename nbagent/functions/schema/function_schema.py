@@ -49,8 +49,8 @@ class FunctionSchema:
     """A function's description, and the JSON Schema and pydantic adapter for its parameters.
 
     `adapter` validates arguments by name, and adds the `defaults` of missing ones. `positional` lists the
-    positional-only parameters, `run_contexts` those that get a `RunContext`, and `problems` those that can't be
-    described to a model; they accept anything.
+    positional-only parameters, `run_contexts` those that receive a `RunContext`, and `problems` those that
+    can't be described to a model and therefore accept anything.
     """
 
     description: str
@@ -62,7 +62,7 @@ class FunctionSchema:
     problems: tuple[str, ...]
 
     def arguments_of(self, validated: dict[str, Any], sent: Mapping[str, Any]) -> dict[str, Any]:
-        """The result of `adapter`, without defaults that the function has itself."""
+        """The adapter's result, without the defaults that the function itself fills in."""
         return {
             name: value
             for name, value in validated.items()
@@ -121,7 +121,7 @@ def _fingerprint(target: Any, names: tuple[str, ...]) -> tuple[Any, ...]:
 
 
 class UntitledJsonSchema(GenerateJsonSchema):
-    """Pydantic's generator without titles or warnings about defaults that are not JSON. It rejects classes."""
+    """Pydantic's schema generator, without titles and warnings about defaults that are not JSON. It rejects classes."""
 
     ignored_warning_kinds: set[Any] = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012  as pydantic declares it
 

@@ -95,10 +95,10 @@ def patched_annotations(target: Any) -> dict[str, Any]:
 
 
 def patched_definition(target: Any) -> FunctionNode | None:
-    """The definition, from its file, of a function that `%autoreload` patched in place. None for other functions.
+    """Read the definition of a function that `%autoreload` patched in place from its file. None for other functions.
 
-    IPython compiles only that function, so its lines are counted from 1 (from 2 in a class), and keeps its earlier
-    annotations. A function that is really in the first lines of its file is also found, which is harmless.
+    IPython compiles that function alone, so its lines are counted from 1 (from 2 in a class). The function keeps its
+    earlier annotations. A function that is really in the first lines of its file is also found, which is harmless.
     """
     code: CodeType = target.__code__
     if code.co_firstlineno > 2 or not os.path.isfile(code.co_filename):

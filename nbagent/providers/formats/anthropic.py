@@ -1,12 +1,12 @@
 """The Anthropic Messages format of Claude and MiniMax.
 
-An answer's content blocks are kept unchanged, and go back to the same provider as they are, with thinking and
-signatures. A conversation from elsewhere is rebuilt from its text and calls. Format:
+An answer's content blocks are kept and sent back to the same provider unchanged, including thinking and signatures.
+A conversation from elsewhere is rebuilt from its text and calls. Format:
 https://platform.claude.com/docs/en/api/messages/create
 
 A request may have four prompt-cache breakpoints, none of which may outlast an earlier one. The user's own, in a content
 part or a tool, stay unchanged. Ours use the rest, in this order: the last group of user messages (which reads earlier
-content from the cache and writes new content), the system prompt, the group before it, the tools. Breakpoints:
+content from the cache and writes new content), the system prompt, the second-last group, the tools. Breakpoints:
 https://platform.claude.com/docs/en/build-with-claude/prompt-caching
 """
 
@@ -226,7 +226,7 @@ def usage_of(raw: dict[str, Any]) -> Usage:
 
 
 class MessagesCodec(Codec):
-    """Anthropic Messages with one provider's facts."""
+    """The codec for Anthropic Messages, with the facts of one provider."""
 
     format = "anthropic_messages"
     native = "blocks"
@@ -375,7 +375,7 @@ def _tool(item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def ttl_of(holder: Mapping[str, Any]) -> str | None:
-    """How long the user wants the prompt up to this block, tool or part cached; None without a breakpoint.
+    """How long to cache the prompt up to this block, tool or part, if the user set a breakpoint there; else None.
 
     >>> ttl_of({"type": "text", "text": "long", "cache_control": {"type": "ephemeral"}})
     '5m'

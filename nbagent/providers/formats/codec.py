@@ -111,7 +111,7 @@ class Decoder(ABC):
 
 
 class Codec(ABC):
-    """One format with one provider's facts. It does no I/O and keeps no conversation."""
+    """Encodes and decodes one format, with the facts of one provider. It does no I/O and keeps no conversation."""
 
     #: The format's name.
     format: ClassVar[str]
@@ -142,7 +142,7 @@ class Codec(ABC):
         return self.decoder_class(self.facts.name)
 
     def decode_body(self, body: dict[str, Any], names: Renamed = ALL_OWN) -> LLMResponse:
-        """The answer in one JSON body. See `finish`."""
+        """Decode an answer in one JSON body. See `finish`."""
         decoder = self.decoder()
         decoder.feed_body(body)
         return self.finish(decoder, names)
@@ -160,7 +160,7 @@ class Codec(ABC):
     def finish(self, decoder: Decoder, names: Renamed = ALL_OWN) -> LLMResponse:
         """The whole answer, with the original names of renamed tools.
 
-        It is encoded at once, since an answer that can't go back to the provider would make every later request fail.
+        It is encoded at once, to detect errors: if it couldn't be sent back, every later request would fail.
         Raises the errors of `Decoder.finish`, and `UNREADABLE` ones for values of unexpected types.
         """
         answer = decoder.finish()
@@ -248,7 +248,7 @@ class Codec(ABC):
         """A request body. `changes` are the fields that this model refuses. Only new messages have to be encoded.
 
         A `reminder` (`ModelRequest.reminder_messages`) comes last, and changes nothing before it. Raises
-        `ImageInputError` if the prompt has an image and the model takes none.
+        `ImageInputError` if the prompt has an image and the model does not accept images.
         """
         changes = changes or {}
         if not all_text(messages):
@@ -279,7 +279,7 @@ class Codec(ABC):
         return f"{model} reads no PDFs there: it gets the text of {names}." if names else ""
 
     def read_documents(self, messages: Messages, model: str) -> None:
-        """Extract the documents' text, which the messages keep. It takes 0.04 s a page: call it in a thread.
+        """Extract the text of documents and keep it in the messages. It takes 0.04 s per page: call it in a thread.
 
         Raises the same errors as `encode_request`.
         """
@@ -294,7 +294,7 @@ class Codec(ABC):
 
 
 def all_text(messages: Sequence[LLMMessage]) -> bool:
-    """Whether no message has parts. Fast, since each request checks the whole conversation."""
+    """Whether no message has content parts. Must be fast, since each request checks the whole conversation."""
     return {type(message.content) for message in messages} <= {str}
 
 
@@ -335,7 +335,7 @@ def new_call_id(prefix: str = "call_") -> str:
 
 
 def token_count(*values: Any) -> int:
-    """The first positive number, as a whole number; 0 if there is none.
+    """The first positive number, as an integer; 0 if there is none.
 
     >>> token_count(None, 7), token_count("many")
     (7, 0)

@@ -11,9 +11,9 @@ from nbagent.errors import ConfigurationError
 
 
 def sendable_documents(messages: Sequence[LLMMessage], takes_pdfs: bool) -> Sequence[LLMMessage]:
-    """The conversation with text instead of PDFs in tool results, and everywhere if the model takes no PDFs.
+    """Replace PDFs by their text: those in tool results, and all of them if the model does not accept PDFs.
 
-    Raises `ConfigurationError` if a document in the prompt has no text. Earlier ones become descriptions.
+    Raises `ConfigurationError` if a document in the prompt has no text. Earlier documents become descriptions.
     """
     if not any(has_document(message.content) for message in messages):
         return messages

@@ -1,7 +1,7 @@
 """Gemini's own format, `generateContent`.
 
-An answer's parts are kept unchanged, and go back to Gemini as they are, each signature on its own part. A conversation
-from elsewhere is rebuilt from its text and calls. Format: https://ai.google.dev/api/generate-content
+An answer's parts are kept and sent back to Gemini unchanged, each signature on its own part. A conversation from
+elsewhere is rebuilt from its text and calls. Format: https://ai.google.dev/api/generate-content
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def usage_of(raw: Mapping[str, Any]) -> Usage:
     """The token counts of a `usageMetadata`, which counts thinking separately.
 
     `toolUsePromptTokenCount`, for the results of Google's own tools, is not part of the prompt and not counted here. It
-    stays in `usage_raw`, and `pricing.price` charges it as input, like Google.
+    stays in `usage_raw`, and `pricing.price` charges it as input, as Google does.
     """
     thoughts = token_count(raw.get("thoughtsTokenCount"))
     return Usage(
@@ -205,7 +205,7 @@ def usage_of(raw: Mapping[str, Any]) -> Usage:
 
 
 class GeminiCodec(Codec):
-    """generateContent with one provider's facts."""
+    """The codec for `generateContent`, with the facts of one provider."""
 
     format = "gemini"
     decoder_class = GeminiDecoder
@@ -213,7 +213,7 @@ class GeminiCodec(Codec):
     models_path = "/models?pageSize=1000"
 
     def path(self, model: str, stream: bool) -> str:
-        """See `Codec`. The model's name is always one segment, after a collection such as `tunedModels/`."""
+        """See `Codec`. The model's name is always one path segment, after a collection such as `tunedModels/`."""
         found = _COLLECTION.match(model)
         collection, name = (found[0], model[found.end() :]) if found else ("models/", model)
         return f"/{collection}{quote(name, safe='')}:{'streamGenerateContent?alt=sse' if stream else 'generateContent'}"

@@ -17,7 +17,7 @@ _NAMES = {"GOOGLE_SEARCH_WEB": "web_search", "URL_CONTEXT": "web_fetch", "FILE_S
 
 
 def call_in(part: Mapping[str, Any], number: int) -> ProviderCall | None:
-    """The answer's `number`th call in a part; None if there is none."""
+    """The call in a part, the answer's `number`th; None if there is none."""
     if call := part.get("toolCall"):
         kind = str(call.get("toolType") or "")
         return ProviderCall(_NAMES.get(kind, kind.lower()), dict(call.get("args") or {}), call.get("id") or str(number))
@@ -27,7 +27,7 @@ def call_in(part: Mapping[str, Any], number: int) -> ProviderCall | None:
 
 
 def result_in(part: Mapping[str, Any], number: int) -> ProviderCall | None:
-    """The result in a part, of the `number`th call unless it names another one; None if there is none."""
+    """The result in a part; None if there is none. It belongs to the `number`th call unless it names another one."""
     if result := part.get("toolResponse"):
         kind = str(result.get("toolType") or "")
         response = {key: value for key, value in (result.get("response") or {}).items() if key != "search_suggestions"}
@@ -54,7 +54,7 @@ def calls_at_end(candidate: Mapping[str, Any]) -> Iterator[ProviderCall]:
 
 
 def citations_of(candidate: Mapping[str, Any], text: str) -> list[Citation]:
-    """The answer's citations, whose positions Gemini counts in bytes.
+    """The answer's citations. Their positions, which Gemini counts in bytes, are converted to characters.
 
     >>> support = {"segment": {"startIndex": 4, "endIndex": 6, "text": "5!"}, "groundingChunkIndices": [0]}
     >>> chunk = {"web": {"uri": "https://a.org", "title": "A"}}

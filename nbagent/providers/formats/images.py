@@ -1,4 +1,4 @@
-"""Images in a conversation, in the places and forms that a provider accepts, and the images in an answer.
+"""Puts a conversation's images into the places and forms that a provider accepts, and collects those in an answer.
 
 For text-only models, earlier images become short descriptions, so a conversation with images can continue with any
 model. Only an image in the prompt itself is an error: without it, the prompt would mean something else.
@@ -37,7 +37,7 @@ def sendable_messages(
 ) -> Sequence[LLMMessage]:
     """The conversation with images where the provider accepts them, and with descriptions of the others.
 
-    With `text_only` the model accepts none. Images in answers and tool results follow in user messages, unless the
+    With `text_only`, the model accepts none. Images in answers and tool results follow in user messages, unless the
     provider accepts them in the answer or result itself (`holds_images`).
     """
     if text_only:

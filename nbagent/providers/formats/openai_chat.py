@@ -1,6 +1,7 @@
 """The OpenAI chat-completions format of OpenAI and many other providers and servers.
 
-Encoding follows the provider's facts. Decoding is universal: every known dialect is read under any provider's name.
+Encoding follows the provider's facts. Decoding doesn't: every known dialect is understood, whichever
+provider sent it.
 
 - Thinking arrives as `reasoning_content`, `reasoning`, `reasoning_details`, content parts or `<think>` tags.
 - Tool calls arrive in pieces or whole, with missing, shared or repeated indexes, ids and names.
@@ -350,7 +351,7 @@ def usage_of(raw: Mapping[str, Any]) -> Usage:
 
 
 class ChatCodec(Codec):
-    """Chat completions with one provider's facts."""
+    """The codec for chat completions, with the facts of one provider."""
 
     format = "openai_chat"
     decoder_class = ChatDecoder

@@ -1,7 +1,7 @@
-"""The OpenAI Responses format, used without state on the server: each request has the whole conversation.
+"""The OpenAI Responses format, used without state on the server: each request contains the whole conversation.
 
-An answer's output items are kept unchanged, and go back to the same provider as they are, in order, with encrypted
-reasoning. A conversation from elsewhere is rebuilt from its text and calls. Format:
+An answer's output items are kept and sent back to the same provider unchanged, in order, including encrypted reasoning.
+A conversation from elsewhere is rebuilt from its text and calls. Format:
 https://developers.openai.com/api/reference/resources/responses
 """
 
@@ -255,7 +255,7 @@ def _function_call(item: dict[str, Any], cut: bool) -> FunctionCall:
 
 
 class ResponsesCodec(Codec):
-    """OpenAI Responses with one provider's facts. Models without `reasoning` refuse its fields."""
+    """The codec for OpenAI Responses, with the facts of one provider. Models without `reasoning` refuse its fields."""
 
     format = "openai_responses"
     decoder_class = ResponsesDecoder

@@ -1,9 +1,10 @@
-"""Reads a provider's 400: the model refuses a field, or a tool is invalid.
+"""Interprets a provider's error 400: the model refuses a field, or a tool is invalid.
 
 The parameters that models accept change faster than any table. If a request is refused for one of them, it is sent
 again without it, and the provider object remembers that. Fields that decide what a request means (messages, tools,
 formats, limits, whether it may be stored) are never omitted. Refused images are replaced by descriptions, and a
-conversation that the server can't read is converted. A refused tool is omitted, or every prompt would fail.
+conversation that the server can't read is converted. A refused tool is omitted; otherwise every prompt would
+fail.
 """
 
 from __future__ import annotations
@@ -115,7 +116,7 @@ def refused_field(error: Exception | None, body: bytes | None, changed: Changes)
 
 
 def changed_head(head: dict[str, Any], changes: Changes) -> dict[str, Any]:
-    """The body's fields with the changes.
+    """The body's fields after the changes.
 
     >>> changed_head({"max_tokens": 9, "text": {"verbosity": "low"}}, {"text.verbosity": None, "max_tokens": "limit"})
     {'limit': 9}

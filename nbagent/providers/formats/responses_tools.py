@@ -40,7 +40,7 @@ def call_of(item: Mapping[str, Any]) -> ProviderCall | None:
 
 
 def images_of(item: Mapping[str, Any]) -> list[Any]:
-    """The images that a call generated, in Base64, or as `data:` or other addresses.
+    """The images that a call generated: Base64 data, `data:` URLs or other addresses.
 
     >>> images_of({"type": "code_interpreter_call", "outputs": [{"type": "image", "url": "data:image/png;base64,aWN"}]})
     ['data:image/png;base64,aWN']

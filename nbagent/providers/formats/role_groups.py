@@ -25,7 +25,8 @@ class RoleGroup:
 def group_by_role(messages: Sequence[LLMMessage], encode: Callable[[LLMMessage], bytes]) -> list[RoleGroup]:
     """The groups, with role `"assistant"` or `"user"`, without system messages or empty messages.
 
-    The first is the user's: before a conversation that starts with an answer, such as a greeting, "Hello." is inserted.
+    The first group is always the user's: if a conversation starts with an answer, such as a greeting, "Hello." is
+    inserted before it.
     """
     groups: list[RoleGroup] = []
     group = RoleGroup("", [])

@@ -14,9 +14,10 @@ from typing import Any
 def strict_schema(
     schema: dict[str, Any], *, all_required: bool, without: Collection[str] = ()
 ) -> dict[str, Any] | None:
-    """The schema with closed objects; None if one is open on purpose, as for `dict[str, int]`.
+    """The schema with all objects closed; None if an object is open on purpose, as for `dict[str, int]`.
 
-    With `all_required`, every property is required. `without` names keywords to omit, which the caller checks.
+    With `all_required`, every property is required. `without` names keywords to omit; the caller must check
+    them itself.
 
     >>> strict_schema({"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}}, all_required=True)
     {'type': 'object', 'properties': {'n': {'type': 'integer', 'minimum': 1}}, 'additionalProperties': False, \

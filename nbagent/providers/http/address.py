@@ -61,7 +61,7 @@ def check_extensible(base_url: str) -> None:
 
 
 def without_credentials(base_url: str) -> tuple[str, dict[str, str]]:
-    """A base URL without its user name and password, which HTTP libraries would log, and a header with these instead.
+    """Move the user name and password of a base URL, which HTTP libraries would log, to a header.
 
     >>> without_credentials("http://ada:s3cret@localhost:8000/v1")
     ('http://localhost:8000/v1', {'Authorization': 'Basic YWRhOnMzY3JldA=='})

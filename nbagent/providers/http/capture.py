@@ -18,7 +18,7 @@ class RecordedResponse:
     """A wrapped response that keeps what was read of its body.
 
     It is created before the request is sent. The collector receives the exchange when the response is closed, or when
-    there is none. The client's transport can't be wrapped instead, since a user's own client may hide it.
+    the request has failed. The client's transport can't be wrapped instead, since a user's own client may hide it.
     """
 
     def __init__(self, collector: Collector, target: Target, body: Any) -> None:
@@ -60,13 +60,13 @@ class RecordedResponse:
             self._collector(self._exchange())
 
     def answered(self, response: Any) -> RecordedResponse:
-        """The response's head has arrived. Returns this record, to be read instead of the response."""
+        """Record that the response's head has arrived. Returns this object, to be read instead of the response."""
         self._request, self._response = response.request, response
         self._ttfb = self._duration = perf_counter() - self._clock
         return self
 
     def unanswered(self, exc: BaseException) -> None:
-        """There is no response: the connection failed, or the request was cancelled."""
+        """Record that there is no response: the connection failed, or the request was cancelled."""
         with suppress(AttributeError, RuntimeError):  # an error without a request
             self._request = exc.request  # type: ignore[attr-defined]  # only httpx2's errors have one
         self._failed(exc, streaming=False)

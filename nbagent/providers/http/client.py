@@ -53,7 +53,7 @@ class ClientPerLoop:
         loop = asyncio.get_running_loop()
         if loop not in self._opened:
             client, http = await asyncio.to_thread(make, target)
-            if loop not in self._opened:  # another request may have created one meanwhile
+            if loop not in self._opened:  # another request may have created one by now
                 for ended in [each for each in self._opened if each.is_closed()]:
                     del self._opened[ended]
                 closing = _closed_with_loop(http)
@@ -81,9 +81,9 @@ async def _closed_with_loop(http: httpx2.AsyncClient) -> AsyncGenerator[None]:
 
 
 def new_http_client(target: Target) -> httpx2.AsyncClient:
-    """Create a client for requests to `target`. It follows no redirects, which would take the key to another host.
+    """Create a client for requests to `target`. It follows no redirects, which could send the key to another host.
 
-    httpx2 reads the proxy and its exceptions from the environment. In a browser, all of these are the browser's.
+    httpx2 reads the proxy and its exceptions from the environment. In a browser, the browser decides about them.
 
     Raises `ConfigurationError` if the certificates or the proxy can't be used.
     """

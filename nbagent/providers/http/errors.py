@@ -92,8 +92,8 @@ def provider_error(
 ) -> ProviderError | ConfigurationError | None:
     """nbagent's error for an exception of an HTTP library or SDK; None for any other exception.
 
-    With `streaming`, the answer had started, and a broken connection is a broken stream. `timeout` is the limit in
-    seconds. `base_url` is the server's; None if the user's own client decides about proxies.
+    `streaming` means that the answer had started, so a broken connection is a broken stream. `timeout` is the limit in
+    seconds. `base_url` is the server's address, or None if the user's own client decides about proxies.
     """
     chain: list[BaseException] = [exc]
     while cause := chain[-1].__cause__:

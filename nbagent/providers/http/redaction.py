@@ -77,7 +77,7 @@ class Redactor:
         return self._named(self.names[str(data)]) if is_number and str(data) in self.names else data
 
     def headers(self, headers: Mapping[str, str]) -> dict[str, str]:
-        """The headers. Secret ones keep only their name and scheme."""
+        """The headers without secrets. A secret header keeps only its name and scheme."""
         return {
             name: self._hidden(name, value) if is_telling(name) else self.text(value) for name, value in headers.items()
         }

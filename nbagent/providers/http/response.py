@@ -26,7 +26,7 @@ class Body(dict[str, Any]):
 async def read_events(response: Any) -> AsyncGenerator[Iterable[dict[str, Any]] | Body]:
     """The event dicts of a streamed answer, grouped as they arrived, or one `Body`.
 
-    The first bytes decide which, not the content type. A JSON array is a stream that arrived in one piece.
+    The first bytes decide between them, not the content type. A JSON array is a stream that arrived in one piece.
     """
     foreign = getattr(response, "nbagent_decoder", None)
     if foreign is not None:
@@ -70,7 +70,7 @@ async def read_body(response: Any) -> AsyncGenerator[dict[str, Any] | list[dict[
 
 
 async def read_lines(response: Any) -> AsyncGenerator[dict[str, Any]]:
-    """The JSON objects of a body, one per line, as they arrive. Anything else is skipped, including a broken end."""
+    """The JSON objects of a body, one per line, as they arrive. Skips other lines, including an incomplete last one."""
     rest = b""
     async for chunk in response.aiter_bytes():
         *lines, rest = (rest + chunk).split(b"\n")

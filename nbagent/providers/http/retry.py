@@ -2,7 +2,7 @@
 
 Errors that are `retryable` (408, 409, 429, 5xx, 529, connections, broken streams) are retried, unless the provider's
 `x-should-retry` says otherwise. The wait is the provider's `retry-after(-ms)`, otherwise 0.5 s doubling to 8 s,
-shortened by up to a quarter at random so that many clients don't return at the same moment. A `retry-after` of 0 is
+shortened by up to a quarter at random so that many clients don't retry at the same moment. A `retry-after` of 0 is
 ignored: it would send all attempts within milliseconds.
 
 Requests of a map first acquire a slot (`core.admission`). A rate-limit refusal then does not count as the request's own
@@ -75,10 +75,10 @@ class RequestRevised(Exception):  # noqa: N818  ends an attempt, as StopIteratio
 async def retrying(
     attempt: Callable[[], AsyncGenerator[T]], max_retries: int, admission: RateAdmission | None = None, tokens: int = 0
 ) -> AsyncGenerator[T | Retry]:
-    """The items of `attempt()`. A retryable error is followed by a `Retry` event, a wait, and the next attempt's items.
+    """Yield the items of `attempt()`. After a retryable error, yield a `Retry` event, wait, and try again.
 
-    With an admission, each attempt waits for a slot for roughly `tokens` tokens. Refusals count only if another model
-    can be used instead.
+    With an admission, each attempt waits for a slot for roughly `tokens` tokens. A rate-limit refusal then counts as a
+    failed attempt only if another model can be used instead.
     """
     if admission is not None:
         attempt = partial(admitted, attempt, admission, tokens)

@@ -36,7 +36,7 @@ Form = Mapping[str, tuple[Any, ...]]
 
 
 class Transport(ABC):
-    """Opens responses, with the user's own `client`, unchanged and never closed, or with one for each event loop."""
+    """Sends requests with the user's own `client`, which is never changed or closed, or one for each event loop."""
 
     #: The client method that sends.
     sends_by = "send"
@@ -57,7 +57,10 @@ class Transport(ABC):
             raise ConfigurationError(f"client={name} can't be awaited. Pass the async client.")
 
     async def open(self, target: Target, body: bytes | Form | None, timing: Timing) -> Any:
-        """POST `body`, or GET if it is None, and return the unread response, whatever its status. SDKs send forms."""
+        """POST `body`, or GET if it is None, and return the unread response, whatever its status.
+
+        Only SDKs send forms.
+        """
         with timing:
             client = await self._clients.get(target, self._make) if self._given is None else self._given
         collector = current.get().collect

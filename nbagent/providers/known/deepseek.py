@@ -1,4 +1,4 @@
-"""DeepSeek. Read in November 2026:
+"""DeepSeek. Sources, read in November 2026:
 
 - https://api-docs.deepseek.com/guides/thinking_mode: `reasoning_content` is required after tool calls, even if empty
 - https://api-docs.deepseek.com/guides/vision: the flash models accept images

@@ -1,6 +1,7 @@
 """Fireworks AI, which runs open models.
 
-https://docs.fireworks.ai/guides/reasoning (read in November 2026): levels vary by model, `reasoning_content` goes back
+https://docs.fireworks.ai/guides/reasoning (read in November 2026): levels vary by model;
+`reasoning_content` is sent back
 """
 
 from dataclasses import replace

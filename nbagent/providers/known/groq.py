@@ -1,4 +1,4 @@
-"""Groq, which runs open models. Read in November 2026:
+"""Groq, which runs open models. Sources, read in November 2026:
 
 - https://console.groq.com/docs/openai: unsupported fields
 - the fields of https://pypi.org/project/groq/ 1.7: `reasoning_effort` varies by model; `reasoning` may be sent back

@@ -1,6 +1,6 @@
 """MiniMax, through the anthropic SDK.
 
-Read in November 2026:
+Sources, read in November 2026:
 
 - https://platform.minimax.io/docs/api-reference/text-anthropic-api: the temperature is in (0, 1]
 - https://github.com/MiniMax-AI/MiniMax-MCP: key and host must belong to the same region

@@ -1,4 +1,4 @@
-"""Mistral. Read in November 2026:
+"""Mistral. Sources, read in November 2026:
 
 - https://docs.mistral.ai/inference/conversations/reasoning: `reasoning_effort`; thinking arrives as content parts
 - the fields of https://pypi.org/project/mistralai/ 3.7: there is no `stream_options`, and usage is always sent

@@ -1,7 +1,7 @@
-"""Kimi models of Moonshot AI. Read in November 2026:
+"""Kimi models of Moonshot AI. Sources, read in November 2026:
 
-- https://platform.kimi.ai/docs/api/models-overview: a temperature is an error, except for moonshot-v1
-- https://platform.kimi.ai/docs/guide/use-thinking-effort: K3 always thinks; reasoning goes back with tool results
+- https://platform.kimi.ai/docs/api/models-overview: only moonshot-v1 accepts a temperature
+- https://platform.kimi.ai/docs/guide/use-thinking-effort: K3 always thinks; reasoning is sent back with tool results
 - https://platform.kimi.ai and https://platform.kimi.com/docs/api/overview: the two sites have separate keys
 """
 

@@ -147,9 +147,9 @@ class OpenAIProvider(HTTPProvider):
       elsewhere, because every gateway supports chat completions. On Azure, pass `api="responses"`.
     - `client`: any async client of the SDK, such as `AsyncAzureOpenAI`
 
-    Responses requests ask for encrypted reasoning, and OpenAI stores nothing. Elsewhere, a model that does not reason
-    may refuse that: pass `include=[]`. Requests also ask for summaries of the reasoning, which arrive as thinking.
-    OpenAI returns them only to verified organizations.
+    Responses requests ask for encrypted reasoning, and OpenAI stores nothing. On other servers, models that do not
+    reason may refuse this: pass `include=[]`. Requests also ask for summaries of the reasoning, which arrive as
+    thinking. OpenAI returns them only to verified organizations.
 
     OpenAI caches the start of prompts automatically. `prompt_cache_key="name"` lets requests share it more often.
 

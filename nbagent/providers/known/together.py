@@ -1,4 +1,4 @@
-"""Together AI, which runs open models. Read in November 2026:
+"""Together AI, which runs open models. Sources, read in November 2026:
 
 - https://docs.together.ai/docs/inference/openai-compatibility
 - https://docs.together.ai/docs/inference/chat/reasoning: hybrid models have a switch, gpt-oss has levels

@@ -1,4 +1,4 @@
-"""xAI. Read in November 2026:
+"""xAI. Sources, read in November 2026:
 
 - https://docs.x.ai/developers/model-capabilities/text/reasoning: each model's levels; only the Responses API returns
   the reasoning

@@ -1,6 +1,7 @@
-"""GLM models of Zhipu (Z.ai). Read in November 2026:
+"""GLM models of Zhipu (Z.ai). Sources, read in November 2026:
 
-- https://docs.bigmodel.cn: reasoning goes back with tool results, usage is always sent, `tool_stream` streams arguments
+- https://docs.bigmodel.cn: reasoning is sent back with tool results, usage always arrives, `tool_stream`
+  streams arguments
 - https://docs.z.ai/guides/capabilities/thinking-mode
 - https://docs.z.ai/devpack/quick-start: the Coding Plan has separate addresses; Z.ai's SDK reads ZAI_API_KEY
 """

@@ -94,7 +94,7 @@ class LocalProvider(OpenSourceProvider):
         self._server: LlamaServer | None = None
 
     async def load(self) -> AsyncGenerator[Http]:
-        """Load the model. Reports slow steps, and a wait for another prompt's answer."""
+        """Load the model. Yields events about slow steps and about waiting for another prompt's answer."""
         if self._server is None or not self._server.alive:
             yield Http(LOADING if self._path or cached() else PULLING)
             await self.prepare()
@@ -111,7 +111,7 @@ class LocalProvider(OpenSourceProvider):
         self._server, self.base_url, self.access.key = server, f"{server.address}/v1", server.secret
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Event | LLMResponse]:
-        """See `LLMProvider.stream`. `Http` events first report what it is waiting for."""
+        """See `LLMProvider.stream`. The first events are `Http` ones that say what it is waiting for."""
         counted: AbstractContextManager[None] = nullcontext()
         if not isinstance(
             request.resolved, ModelRequest
@@ -143,7 +143,7 @@ class LocalProvider(OpenSourceProvider):
         return completion
 
     async def model_list(self) -> list[ListedModel]:
-        """Only this model, which need not be loaded."""
+        """Return only this model, without loading it."""
         return [ListedModel(self.model_name)]
 
     async def aclose(self) -> None:

@@ -108,14 +108,14 @@ _loading = threading.Lock()
 
 
 def check_installed() -> None:
-    """Raise `MissingDependencyError` without xllamacpp."""
+    """Raise `MissingDependencyError` if xllamacpp is not installed."""
     if importlib.util.find_spec("xllamacpp") is None:
         otherwise = f", or use a model with a key, if xllamacpp has no wheel for {platform.platform()}"
         raise missing_extra("The embedded model", "local", otherwise)
 
 
 def shared_server(path: str, name: str, n_ctx: int, user: Any) -> LlamaServer:
-    """A process with this model file, already running or new, with `user` among its users. Blocks while it loads."""
+    """Find or start a process with this model file, and add `user` to its users. Blocks while the model loads."""
     check_installed()
     with _loading:
         server = _servers.get((path, name, n_ctx))

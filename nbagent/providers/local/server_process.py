@@ -2,10 +2,10 @@
 
 It is not a thread of the kernel, because llama.cpp's binding holds the interpreter lock while it loads or frees a
 model: cells, widgets and the stop button would freeze, and a crash in native code would take the user's data with it.
-When the kernel ends, even if killed, the pipe closes and this process ends at once.
+When the kernel ends, even if it is killed, the pipe closes and this process ends at once.
 
 It reads one line of JSON from standard input, `{"path", "name", "n_ctx", "threads", "key"}`, and writes the server's
-address to standard output when the model is loaded. If loading fails, it ends, with the reason on standard error.
+address to standard output when the model is loaded. If loading fails, it writes the reason to standard error and ends.
 `server.py` runs this file by its path, so nbagent is not imported here.
 """
 

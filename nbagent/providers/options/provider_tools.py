@@ -1,7 +1,7 @@
 """Puts the tools that a provider runs itself into the provider's form.
 
-A tool's names and options are the same for all providers. `ProviderFacts.tools` has the provider's own. If it lacks a
-tool or an option, an error is raised before anything is sent.
+A tool's names and options are the same for all providers. `ProviderFacts.tools` maps them to the provider's
+own. If the provider lacks a tool or an option, an error is raised before anything is sent.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def kind_of(tool: Fields) -> str:
 
 
 def check_available(tools: Functions | None, provider: str) -> None:
-    """Raise `ConfigurationError` if one of these tools is run by providers, but not by this one."""
+    """Raise `ConfigurationError` if one of these tools runs at the provider, but this provider lacks it."""
     for tool in tools or ():
         if "provider_options" in tool and not (provider in CATALOG and kind_of(tool) in CATALOG[provider].tools):
             raise _lacking(kind_of(tool), provider)
@@ -122,8 +122,8 @@ def _filled(own: OwnTool, options: Fields, name: str, provider: str) -> tuple[Fi
     for option, value in options.items():
         place = own.options.get(option)
         if place is None:
-            accepted = f"takes {', '.join(own.options)}" if own.options else "takes no options"
-            raise ConfigurationError(f"{name}: {provider} does not take {option} here; it {accepted}.")
+            accepted = f"only {', '.join(own.options)}" if own.options else "no options"
+            raise ConfigurationError(f"{name}: {provider} does not accept {option} here; it accepts {accepted}.")
         node = body if place.startswith("/") else entry
         *outer, last = place.removeprefix("/").split(".")
         for step in outer:

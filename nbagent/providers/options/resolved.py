@@ -19,7 +19,7 @@ from nbagent.providers.provider_facts import Compaction, Fields, ProviderFacts
 
 
 def merged(fields: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a request, overridden by `more`. Dicts are merged.
+    """The fields of a request, overridden by those in `more`. Dicts are merged.
 
     >>> merged({"a": {"x": 1}, "b": 1}, {"a": {"y": 2}})
     {'a': {'x': 1, 'y': 2}, 'b': 1}
@@ -52,7 +52,7 @@ class ResolvedOptions:
     left_out: str = ""
 
     def effective(self) -> dict[str, Any]:
-        """The `effective_options` of the request. `params` has the options without a trace column."""
+        """The `effective_options` of the request. `params` has the options that have no trace column."""
         return {
             "thinking_level": self.thinking_level,
             "tool_choice": self.tool_choice,
@@ -84,7 +84,7 @@ class OptionsResolver:
     def resolve(self, request: ModelRequest, options: Fields, stream: bool = True) -> ResolvedOptions:
         """Resolve the request's tools and these options. The request's own options are ignored.
 
-        Raises `ConfigurationError` for a value that is invalid, or that this model can't take.
+        Raises `ConfigurationError` for a value that is invalid, or that this model does not accept.
         """
         own = offered(request.tools, self.facts, self._format, self.model)
         extra = with_own_tools(options, own)
@@ -125,7 +125,7 @@ class OptionsResolver:
         )
 
     def compaction(self, tokens: int | None) -> Compaction | None:
-        """How to make the provider summarise, if wanted and possible."""
+        """How to make the provider summarise; None if that is not wanted or not possible."""
         own = self.facts.compaction
         return own if tokens and own and own.fits(tokens, self._format, self.model) else None
 

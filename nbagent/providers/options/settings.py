@@ -115,7 +115,7 @@ def check_price(price: Any) -> None:
 def check_request_options(options: Mapping[str, Any], others: Iterable[str] = ()) -> None:
     """Raise `ConfigurationError` for an unknown request option, which could carry a key to the provider.
 
-    `others` are the other keywords of the called function. No values are shown except limits.
+    `others` are the called function's other keywords, for suggestions. No values are shown except limits.
     """
     unknown = sorted(options.keys() - RequestOptions.__optional_keys__)
     if misplaced := [name for name in unknown if name in _SETTINGS]:
@@ -136,7 +136,7 @@ def check_body_options(options: Mapping[str, Any]) -> None:
 
 
 def check_extra_body(extra_body: Any) -> None:
-    """Raise `ConfigurationError` unless it is a dict."""
+    """Raise `ConfigurationError` unless `extra_body` is a dict."""
     check_type("extra_body", extra_body, Mapping, fix="Pass a dict of request body fields.")
 
 

@@ -25,7 +25,7 @@ def level_of(value: Any, profile: ModelProfile, model: str) -> str | None:
     """The level for this model: one of its own, `"on"`, `"off"`, or None to leave it to the provider.
 
     A level that the model lacks becomes the nearest one, or the deeper of two equally near ones. Raises
-    `ConfigurationError` for a value that is unknown, or that the model can't take.
+    `ConfigurationError` for a value that is unknown, or that the model does not accept.
 
     >>> level_of("minimal", ModelProfile(levels={"low": "low", "high": "high"}), "m")
     'low'

@@ -1,9 +1,9 @@
 """Finds the tool for a request, and the pieces of the request that can be arguments, without using the model.
 
-`best_tool` chooses a tool by the words that it shares with the request, and by how well the request fills it.
-`follow_up` reads a request such as "And for Oslo?", which changes the last call. A `Filling` has the request's values
-for each parameter of a tool, likeliest first: an enum value, a number, a quotation, a name. If several are likely, the
-model chooses.
+`best_tool` chooses a tool by the words that it shares with the request, and by how well the request supplies its
+arguments. `follow_up` reads a request such as "And for Oslo?", which changes the last call. A `Filling` has the
+request's values for each parameter of a tool, likeliest first: an enum value, a number, a quotation, a name. If several
+are likely, the model chooses.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ _NUMBER = {"number": -1.5, "before": 3.3, "behind": 2.3, "in order": 1.7, "optio
 
 
 def best_tool(request: str, tools: Sequence[Tool], at_least: float = THRESHOLD) -> tuple[Tool, list[Choices]] | None:
-    """The most relevant tool that the request can fill, and its calls; None if its relevance is below `at_least`."""
+    """The most relevant tool for which the request has arguments, and its calls; None if none is relevant enough."""
     reading, said = Reading(request), set(words(without_quotations(request))) - COMMON
     rated = [(relevance(said, each), each) for tool in tools if (each := Filling(reading, tool)).calls]
     rating, best = max(rated, key=lambda each: each[0], default=(0.0, None))
@@ -98,7 +98,7 @@ def best_tool(request: str, tools: Sequence[Tool], at_least: float = THRESHOLD) 
 def follow_up(request: str, tool: Tool, earlier: Mapping[str, Any]) -> list[Choices]:
     """The earlier call's arguments with the values that a follow-up changes, for each requested call.
 
-    No call if the request is no follow-up, changes nothing, or has a word with another purpose.
+    Empty if the request is not a follow-up, changes nothing, or has a word with another purpose.
 
     >>> weather = {"name": "weather", "parameters": {"properties": {"city": {"type": "string"}}, "required": ["city"]}}
     >>> follow_up("And in Oslo?", weather, {"city": "Rome"}), follow_up("And who lives in Oslo?", weather, {})
@@ -112,7 +112,7 @@ def follow_up(request: str, tool: Tool, earlier: Mapping[str, Any]) -> list[Choi
 
 
 def relevance(said: set[str], filling: Filling) -> float:
-    """How well a tool's name and words match the request, and how well the request fills it."""
+    """How well a tool's name and words match the request, and how well the request supplies its arguments."""
     tool, schemas = filling.tool, filling.schemas
     name = set(words(tool["name"])) - COMMON
     values = " ".join(str(value) for schema in schemas.values() for value in schema.get("enum") or ())
@@ -307,7 +307,7 @@ class Filling:
     def _number_options(
         self, names: Sequence[str], pieces: Sequence[Piece], bonus: float = 0
     ) -> dict[str, list[tuple[float, Piece]]]:
-        """The numbers that each parameter can take. An integer takes no fraction."""
+        """The numbers that each parameter accepts. An integer accepts no fraction."""
         options: dict[str, list[tuple[float, Piece]]] = {name: [] for name in names}
         for rank, name in enumerate(names):
             schema = self.schemas[name]
@@ -319,7 +319,7 @@ class Filling:
         return options
 
     def number_features(self, piece: Piece, name: str, is_in_order: bool) -> dict[str, float]:
-        """The features of a number as a parameter's value. `is_in_order`: number and parameter have the same rank."""
+        """The features of a number as a parameter's value. `is_in_order`: both have the same rank."""
         before, behind = self._near(piece, name)
         return {
             "number": 1,

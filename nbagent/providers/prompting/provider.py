@@ -1,9 +1,9 @@
 """`PromptedProvider`: tool calls by prompting, for models without tool calling.
 
-If the inner provider can decode under a JSON schema (`complete`, as for the embedded model), `grounding` chooses the
-tool and the possible arguments from the prompt, and the model chooses among several. With any other provider, the
-prompt describes the tools and asks for a JSON object. Either way, no call is made if the arguments do not fit the
-tool's schema. The results then become the answer.
+If the inner provider can constrain its output to a JSON Schema (`complete`, as for the embedded model), `grounding`
+chooses the tool and the possible arguments from the prompt. If an argument has several possible values, the model
+chooses. With any other provider, the prompt describes the tools and asks for a JSON object. Either way, no call is made
+if the arguments do not fit the tool's schema. The answer is then made from the results.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Completion:
 
 @runtime_checkable
 class Completer(Protocol):
-    """A provider that can decode under a JSON schema."""
+    """A provider that can constrain its output to a JSON Schema."""
 
     #: The size of the model's context window in tokens.
     n_ctx: int
@@ -86,7 +86,7 @@ class Completer(Protocol):
         """Complete `prompt` at temperature 0; with `schema`, as JSON that fits it."""
 
     def load(self) -> AsyncGenerator[Http]:
-        """Load the model. Reports slow steps, and a wait for another prompt's answer."""
+        """Load the model. Yields events about slow steps and about waiting for another prompt's answer."""
 
 
 class PromptedProvider(WrapperProvider):
@@ -279,7 +279,7 @@ def checked_call(tool: Tool, arguments: Any) -> FunctionCall | None:
 def plain(messages: Sequence[LLMMessage]) -> list[LLMMessage]:
     """The conversation in roles that every chat template knows, without tool calls, whose form a model would copy.
 
-    A tool's result is omitted if an answer follows, which repeats it. Otherwise it becomes a user message.
+    A tool's result is omitted if an answer follows, since that repeats it. Otherwise it becomes a user message.
     """
     kept: list[LLMMessage] = []
     for index, message in enumerate(messages):

@@ -126,7 +126,7 @@ def has_no_spaces(text: str) -> bool:
 
 
 def is_readable(text: str) -> bool:
-    """Whether at least half of the letters are Latin. The embedded model can't read others.
+    """Whether at least half of the letters are Latin. The embedded model can't read other scripts.
 
     >>> is_readable("How many rows has 订单?"), is_readable("北京的天气怎么样？")
     (True, False)
@@ -157,7 +157,7 @@ class Piece:
 
     @property
     def places(self) -> range:
-        """Its token positions."""
+        """The positions of its tokens."""
         return range(self.start, self.end)
 
     def meets(self, other: Piece) -> bool:
@@ -165,7 +165,7 @@ class Piece:
         return self.start < other.end and other.start < self.end
 
     def overlaps(self, places: Collection[int]) -> bool:
-        """Whether one of these tokens belongs to it."""
+        """Whether it contains one of these tokens."""
         return any(place in places for place in self.places)
 
 
@@ -227,7 +227,7 @@ class Reading:
         return own if own in UNITS else ""
 
     def clauses(self, spoken: Collection[str], taken: Collection[int]) -> list[Piece]:
-        """The candidates for a free-text value: each clause after the words `spoken`, up to a token already taken."""
+        """The candidates for a free-text value: each clause, after any words in `spoken`, up to a token in `taken`."""
         found, start = [], 0
         for stop in [*(i for i in range(len(self)) if self.word(i) in ",.;:?!" or i in taken), len(self)]:
             first = next((i for i in range(start, stop) if self.is_word(i) and self.stems[i] not in spoken), stop)
@@ -237,7 +237,7 @@ class Reading:
         return found
 
     def joined(self, pieces: Sequence[Piece], links: Collection[str]) -> list[list[Piece]]:
-        """The pieces in the request's order, grouped if only these links separate them."""
+        """The pieces in the request's order. Pieces with only these linking words between them form a group."""
         groups: list[list[Piece]] = []
         for piece in sorted(pieces, key=lambda each: each.start):
             if groups and piece.start < groups[-1][-1].end:

@@ -47,7 +47,7 @@ def result_sentence(call: FunctionCall | None, message: LLMMessage) -> str:
 
 
 def repeats_itself(answer: str) -> bool:
-    """Whether an answer keeps repeating itself. Numbers are ignored, since lists keep counting.
+    """Whether an answer keeps repeating itself. Numbers are ignored, since the items of a list may be numbered.
 
     >>> repeats_itself("1. Fish 2. Bird 3. Fish"), repeats_itself("1. Fish 2. Fish 3. Fish 4. Fish 5. Fish")
     (False, True)

@@ -1,4 +1,4 @@
-"""The active recordings in this process. The latest one records or answers all agents."""
+"""The active recordings in this process. The latest one records or replays the answers to all agents."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ MAX_LINES, LINE_WIDTH = 24, 110
 
 
 def nearest(request: Fingerprint, recorded: Sequence[Fingerprint]) -> Fingerprint:
-    """The most similar recorded request, with the most lines in common."""
+    """The most similar recorded request, judging by the lines in common."""
     wanted = set(_lines(request))
 
     def shared(other: Fingerprint) -> float:

@@ -1,7 +1,7 @@
 """Reads and appends to a recording's file, and defines its format.
 
 It is a file of JSON lines. The first line names the format. Every other line is one exchange with a model, written when
-the exchange is over, so an interrupted recording has all exchanges before the interruption:
+the exchange is over, so an interrupted recording has all earlier exchanges:
 
 ```json
 {"format": "nbagent recording", "version": 1}
@@ -12,8 +12,8 @@ the exchange is over, so an interrupted recording has all exchanges before the i
 ```
 
 A request `after` another continues its messages, and has the same `functions` and `options` unless it has its own. So a
-conversation is written once, not once per request, and files can be concatenated. `at` is in seconds since the request
-could be sent. If the provider failed, `error` replaces `response`. Keys are never written.
+conversation is written once, not once per request, and files can be concatenated. `at` is the time in seconds since the
+request was ready to be sent. If the provider failed, `error` replaces `response`. Keys are never written.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class RecordedExchange:
         return {"ttft_s": first, "duration_s": self.duration_s}
 
     def outcome(self) -> LLMResponse:
-        """The answer, marked as replayed. If the exchange failed, raises its error, marked likewise."""
+        """The answer, marked as replayed. If the exchange failed, raises its error, also marked as replayed."""
         if self.error is None:
             return _response_from_json(self.response or {}, self.times())
         error = _error_from_json(self.error)
@@ -79,7 +79,7 @@ class RecordedExchange:
 
 
 def event_to_json(event: Event, at: float) -> dict[str, Any]:
-    """An event as JSON data, `at` seconds after the request could be sent."""
+    """An event as JSON data, `at` seconds after the request was ready to be sent."""
     data = {"at": at, **event.to_dict()}
     if not data["metadata"]:
         del data["metadata"]

@@ -1,8 +1,8 @@
 """Identifies requests by their fingerprints. `difference` shows how two requests differ.
 
-A fingerprint has the messages and the tools on offer, and nothing that changes between runs. Tool calls have numbers
-instead of ids, images are replaced by their hashes, and data that goes back to a provider unread is omitted. So a
-request has the same fingerprint in every run, with every provider, with or without a key.
+A fingerprint covers the messages and the tools on offer, and nothing that changes between runs. Tool calls have numbers
+instead of ids, images are replaced by their hashes, and data that only the provider can read is omitted. So a request
+has the same fingerprint in every run, with every provider, with or without a key.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Fingerprint:
 
 
 class Fingerprints:
-    """Computes fingerprints. A message in many requests is read, hashed and cached once.
+    """Computes fingerprints. A message that appears in many requests is read and hashed only once.
 
     >>> Fingerprints().of([LLMMessage("user", "Hi")], None, {"temperature": None}).messages
     [{'role': 'user', 'content': 'Hi'}]
@@ -47,7 +47,7 @@ class Fingerprints:
         self._seen: dict[tuple[str, int], tuple[LLMMessage, str]] = {}
 
     def forget(self) -> None:
-        """Read all messages again, after a change of redaction."""
+        """Read all messages again, because the secrets to remove have changed."""
         self._seen.clear()
 
     def of(

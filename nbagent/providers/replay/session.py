@@ -1,6 +1,6 @@
 """Records and replays models' answers: `record`, `replay`, and a provider that only replays.
 
-A recording is the conversation between an agent and its provider, in no provider's format. It works for agents, cells
+A recording is the conversation between an agent and its provider, in a neutral format. It works for agents, cells
 and scripts, replays without a key or a network, and contains no secrets.
 """
 
@@ -62,8 +62,9 @@ def replay(
     """Answer all agents from a recording, in this block or until `stop()`.
 
     A request is identified by its messages, tools and options, not by its model. If several models answered it, each
-    model's own answer is replayed. A repeated request replays its next recorded answer, and from then on the last one.
-    Tools run for real, and their results are part of the next request, unless `run_tools=False` replays recorded ones.
+    model's own answer is replayed. A repeated request replays the next recorded answer or, once all were used, the last
+    one. Tools run for real, and their results are part of the next request, unless `run_tools=False` replays recorded
+    ones.
 
     - `"once"`: replay the file, or record it if it does not exist
     - `"none"`: replay the file and never call a model
@@ -102,14 +103,17 @@ class Recording:
 
     @property
     def exchanges(self) -> list[RecordedExchange]:
-        """The file's exchanges at the start, in order."""
+        """The exchanges in the file when it was opened, in order."""
         return self._file.exchanges
 
     def __repr__(self) -> str:
         return f"<Recording {str(self.path)!r}, mode {self.mode!r}, {len(self.exchanges)} exchanges>"
 
     def start(self) -> Recording:
-        """Start, with the file's first answers. Stops any other active recording of the same file."""
+        """Start recording or replaying, from the file's first answers on.
+
+        Stops any other active recording of the same file.
+        """
         self.open()
         here = self.path.absolute()
         active[:] = [each for each in active if not (isinstance(each, Recording) and each.path.absolute() == here)]
@@ -117,7 +121,10 @@ class Recording:
         return self
 
     def stop(self) -> None:
-        """End. An earlier open recording becomes current again; without one, agents call their models."""
+        """Stop recording and replaying.
+
+        An earlier open recording becomes current again. If there is none, agents call their models.
+        """
         if self in active:
             active.remove(self)
 
@@ -196,9 +203,9 @@ class Recording:
     async def capture(
         self, request: Fingerprint, provider: LLMProvider, stream: AsyncIterator[Event | LLMResponse], timing: Timing
     ) -> AsyncGenerator[Event | LLMResponse]:
-        """The items of a stream, written to the file when the answer is complete or the provider has failed.
+        """Pass on a stream's items, and write them to the file when the answer is complete or the provider has failed.
 
-        Interrupted streams and missing keys are not written. Times exclude the set-up.
+        Nothing is written for an interrupted stream or a missing key. The times exclude the set-up.
         """
         started, begun = time.time(), time.perf_counter()
         items: list[dict[str, Any]] = []
@@ -247,7 +254,7 @@ class Recording:
 
 
 class RecordingProvider(WrapperProvider):
-    """A provider for one run, between an agent and its own, that records answers or replays recorded ones."""
+    """Records the answers of an agent's provider during one run, or replays recorded ones instead."""
 
     def __init__(self, inner: LLMProvider, tape: Recording) -> None:
         super().__init__(inner)
@@ -282,7 +289,8 @@ class RecordingProvider(WrapperProvider):
         return self.recorder
 
     def resolve(self, request: ModelRequest) -> ModelRequest:
-        """See `LLMProvider.resolve`. A recorded answer sets `provider_name` and `model_name` to its own."""
+        """See `LLMProvider.resolve`. If a recorded answer will be replayed, sets `provider_name` and
+        `model_name` to those of the answer."""
         inner = self.inner.resolve(request)
         fingerprint = self._tape.fingerprint(request)
         found = self._tape.peek(fingerprint, self._model_key)
@@ -303,10 +311,10 @@ class RecordingProvider(WrapperProvider):
 
 
 class ReplayProvider(StreamingProvider):
-    """Answers only from a recording: `Agent("replay:run.jsonl")`, or as an object.
+    """Answers only from a recording. Use it by name, `Agent("replay:run.jsonl")`, or as an object.
 
-    `provider_name` and `model_name` come from the first recorded answer, so that tokens have their price. See `replay`
-    for `speed`, and for how a request is identified.
+    `provider_name` and `model_name` come from the first recorded answer, so its model's prices apply. See `replay` for
+    `speed`, and for how a request is identified.
 
     >>> agent = Agent(ReplayProvider("run.jsonl"), tools=[mean_by])         # doctest: +SKIP
     """
@@ -335,7 +343,7 @@ class ReplayProvider(StreamingProvider):
         return self._model
 
     def supports_function_calling(self) -> bool:
-        """True: the recording has the calls."""
+        """True: recorded answers may contain tool calls."""
         return True
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Event | LLMResponse]:

@@ -18,8 +18,9 @@ from nbagent.providers.replay.file import RecordedExchange
 class ReplayedTools:
     """The tools of one run, which return the recorded results for calls in a replayed answer.
 
-    `last_exchange` returns the exchange that was replayed last, or None if the model itself answered, and tools run for
-    real. `recorded` are all exchanges in the recording. Raises `ReplayError` if a call's result is not recorded.
+    `last_exchange` returns the exchange that was replayed last. If the model itself answered, it returns None, and the
+    tools run for real. `recorded` lists all exchanges in the recording. Raises `ReplayError` if a call's result is not
+    recorded.
     """
 
     def __init__(
@@ -89,7 +90,7 @@ def _outcome(call: FunctionCall, message: dict[str, Any]) -> ToolOutcome:
     content = message["content"]
     if not isinstance(content, str) and any(str(part.get("data", "")).startswith("sha256:") for part in content):
         raise ReplayError(
-            f"{call.name} returned an image, of which a recording keeps only the hash. Let the tools run: "
+            f"{call.name} returned an image, and the recording has only its hash. Let the tools run: "
             "nbagent.replay(path, run_tools=True)."
         )
     return ToolOutcome(

@@ -1,1 +1,1 @@
-"""Routing: which of several models answers (`candidates`), or a function instead of a model (`routes`)."""
+"""Chooses which of several models answers (`candidates`), or lets a function answer instead of a model (`routes`)."""

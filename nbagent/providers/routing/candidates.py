@@ -1,4 +1,5 @@
-"""`Candidates`: several models as one provider. The prompt decides which one answers, and fallbacks take over."""
+"""`Candidates`: several models as one provider. The prompt decides which one answers, and
+fallbacks take over if it fails."""
 
 from __future__ import annotations
 
@@ -29,18 +30,19 @@ Choose = Callable[[list[LLMMessage]], str | Awaitable[str]]
 class Candidates(LLMProvider):
     """Several models, one of which answers each prompt. Pass it as an agent's provider.
 
-    - `models`: a list of models, of which the first one answers, or the next one if it fails; `Agent([…])` creates
-      this. Or a dict whose keys are names of your choice and whose values are models or such lists; `choose` picks a
-      name for each prompt.
+    - `models`: a list of models. The first one answers, or the next one if it fails. `Agent([…])` creates this. Or a
+      dict whose keys are names of your choice and whose values are models or such lists; `choose` picks a name for each
+      prompt.
     - `choose`: receives the messages for the model, the prompt last, and returns a name. It may be async and call an
       agent, whose tokens count towards this run. It is called once per prompt: the same model continues after a tool's
       result. By default, the first name answers short prompts (under 300 characters, without images or code blocks),
-      and the last one all others.
+      and the last name all others.
 
     The next model takes over after an error unrelated to the request (`ProviderError.may_fall_back`): no connection, a
-    provider that is down or overloaded, a spent quota or rate, a broken answer, a region, no key at all. A wrong key,
-    an unknown model or a refused request raises its error instead. Each model first retries up to its `max_retries`. A
-    failed model is tried last for a minute, for all agents that share these candidates.
+    provider that is down, overloaded or not available in your region, an exhausted quota or rate limit, a broken
+    answer, or no key at all. A wrong key, an unknown model or a refused request raises its error instead. Each model
+    first retries up to its `max_retries`. A failed model is tried last for a minute, for all agents that share these
+    candidates.
 
     Trace, prices and options come from the model that answers.
 
@@ -83,7 +85,7 @@ class Candidates(LLMProvider):
 
     @property
     def model_name(self) -> str:
-        """The first model of a list; all names in a dict with their models."""
+        """The name of a list's first model; for a dict, all names with their models."""
         if self._is_list:
             return self.members[0].model_name
         firsts = {name: members[0] for name, members in self.models.items()}
@@ -125,7 +127,7 @@ class Candidates(LLMProvider):
         return replace(request, effective_options=self.members[0].resolve(request).effective_options)
 
     async def candidates(self, request: ModelRequest) -> Iterable[LLMProvider]:
-        """The models of the chosen name, recently failed ones last. Taking the next one marks one as failed."""
+        """The models of the chosen name, recently failed ones last. Taking another marks the previous one as failed."""
         return self._one_by_one(self.models[await self._chosen(request.messages)])
 
     def _one_by_one(self, members: Sequence[LLMProvider]) -> Iterator[LLMProvider]:

@@ -22,7 +22,7 @@ ROUTE = "route"
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A function, and its prompts: they match a pattern, or a predicate returns True for them."""
+    """A function and the prompts that it answers: those that match a pattern, or for which a predicate returns True."""
 
     when: str | re.Pattern[str] | Callable[[str], Any]
     function: Callable[[Any], Any]
@@ -49,7 +49,7 @@ def provider_for(routes: Iterable[Route], message: MessageInput) -> RouteProvide
 
 
 class RouteProvider(StreamingProvider):
-    """A function as the model of one run. Its answer is shown and traced like any other, and costs nothing."""
+    """A function acting as one run's model. Its answer is shown and traced like any other, and costs nothing."""
 
     provider_name = ROUTE
 

@@ -44,6 +44,7 @@ HOME = {
     **dict.fromkeys(["nbformat", "nbclient", "jupyter_client"], "notebook"),
     "opentelemetry": "trace",
     "feedparser": "skills",
+    "latex2mathml": "core",
     **dict.fromkeys(["acp", "jupyter_ai_acp_client", "jupyter_ai_persona_manager"], "acp"),
     **dict.fromkeys(["dask", "distributed", "cloudpickle"], "batch"),
     **dict.fromkeys(["mcp", "mcp_types", "starlette"], "mcp"),

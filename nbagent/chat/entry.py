@@ -220,11 +220,15 @@ def _part_html(part: dict[str, Any], text_html: Callable[[str], str]) -> str:
 # -- past turns -------------------------------------------------------------------------------------------------------
 
 
-def past_turn(turn: Sequence[LLMMessage], recorded: Recorded = UNRECORDED) -> PanelEntry:
-    """A finished turn, from its messages and from what the trace recorded."""
+def past_turn(
+    turn: Sequence[LLMMessage],
+    recorded: Recorded = UNRECORDED,
+    as_html: Callable[[str], str] = render.markdown_to_html,
+) -> PanelEntry:
+    """A finished turn, from its messages and from what the trace recorded. `as_html` is as in `Transcript`."""
     run = recorded.run(turn)
     seconds = run.get("duration_s") if recorded.timings else None
-    transcript = Transcript(timings=seconds is not None)
+    transcript = Transcript(timings=seconds is not None, as_html=as_html)
     for event in _turn_events(turn, run, recorded):
         transcript.feed(event)
         if isinstance(event, events.Interrupted):

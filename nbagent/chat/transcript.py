@@ -303,7 +303,7 @@ class Transcript:
                 segment.children.feed(event.event)
 
     def _nested(self) -> Transcript:
-        return Transcript(timings=self.timings, outputs=self._shows_outputs, above=self)
+        return Transcript(timings=self.timings, outputs=self._shows_outputs, as_html=self._as_html, above=self)
 
     def _start_again(self, event: Event) -> None:
         """Discard this turn's content, but not a note about another model."""
@@ -367,7 +367,7 @@ class Transcript:
         numbers = self._sources = numbered(citations, self._sources)
         start = 0
         for segment in self.segments[self._turn_start :]:
-            if segment.kind == "text" and self._as_html is render.markdown_to_html:
+            if segment.kind == "text" and self._as_html is not render.verbatim_html:
                 end = start + len(segment.text)
                 own = [{**each, "end": each["end"] - start} for each in citations if start < each["end"] <= end]
                 segment.add_marks(sources.mark_positions(segment.text, own, numbers))

@@ -149,6 +149,26 @@ def test_an_answer_streams_in_with_its_thinking_and_tools(visit):
             expect(page.get_by_role("button", name="Copied")).to_have_count(0)
 
 
+FORMULAS = r"""Let $\frac{a}{b}$ be $\href{javascript:hit(1)}{x}$, $\unicode{x41}$ and $\frac{a}$.
+
+$$\begin{aligned} %s &= 1 \\ y &= \text{<b>} \end{aligned}$$""" % " + ".join(f"x_{{{n}}}" for n in range(40))  # noqa: UP031
+
+
+def test_formulas_are_drawn_and_other_tex_stays(visit):
+    with served(Agent(ScriptedProvider([FORMULAS]))) as server:
+        page = visit(server, color_scheme="dark", size=(390, 800))
+        ask(page, "Formulas?")
+        finished(page)
+        for formula in (page.locator("math").first, page.locator("math[display=block]")):
+            assert all(formula.bounding_box()[side] > 10 for side in ("width", "height"))
+            expect(formula).to_have_css("color", "rgb(230, 232, 235)")
+        expect(page.locator("math")).to_have_count(2)
+        expect(page.locator(".nbagent-piece p").first).to_contain_text(r"$\href{javascript:hit(1)}{x}$")
+        expect(page.locator("math[tabindex]")).to_have_attribute("display", "block")  # scrolls
+        assert page.evaluate("document.documentElement.scrollWidth") == 390
+        assert serious(page, "body") == []
+
+
 def test_a_browser_in_chinese_gets_its_words(visit):
     with served(penguin_agent()) as server:
         page = visit(server, token="", locale="zh-CN")

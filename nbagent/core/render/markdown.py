@@ -5,7 +5,8 @@ everything else is escaped. Generated images are embedded as data. Outputs use t
 fallbacks, and still read well if the style is stripped.
 
 Hosts typeset everything that looks like TeX. Formulas in an answer are kept, except for commands that create links,
-styles, labels or definitions, which would affect the whole notebook. Everything else is marked as not TeX.
+styles, labels or definitions, which would affect the whole notebook. Everything else is marked as not TeX. For pages
+without a typesetter, formulas become MathML.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from nbagent.core.messages import well_formed
 from nbagent.core.render import highlight
 from nbagent.core.render.control_chars import escape_control_chars, show_all_chars, show_control_chars
 from nbagent.core.render.formulas import TooMuchWorkError, formula_plugin
+from nbagent.core.render.mathml import MATHML, MAX_CONVERTED, formula_to_mathml
 from nbagent.text import shortened
 
 #: Longer Markdown is shown as plain text, because parsing takes time.
@@ -98,13 +100,13 @@ def _parser() -> Any:
     vars(parser)["validateLink"] = lambda url: _LINK.match(url) is not None
     for name, rule in {
         "text": _escape_tex,
-        "formula": _formula_html,
-        "formula_block": lambda text: f"<p>{_formula_html(text)}</p>\n",
         "image": lambda text: f"[image: {_escape_tex(text)}]",
         "more_rows": lambda text: f"<p><em>{text}</em></p>\n",
     }.items():
         parser.add_render_rule(name, lambda self, tokens, i, options, env, rule=rule: rule(tokens[i].content))
     parser.add_render_rule("fence", _fence_html)
+    parser.add_render_rule("formula", _formula_html)
+    parser.add_render_rule("formula_block", _formula_html)
     return parser
 
 
@@ -119,9 +121,14 @@ def _fence_html(renderer: Any, tokens: Any, place: int, options: Any, env: Any) 
     return re.sub("<code[^>]*>", "<code>" if is_python else f'<code class="{classes}">', page, count=1)
 
 
-def _formula_html(tex: str) -> str:
-    """A formula as escaped TeX, without labels: the host numbers and names all equations of a notebook together."""
-    return _without_commands(_LABEL.sub("", tex))
+def _formula_html(renderer: Any, tokens: Any, place: int, options: Any, env: Any) -> str:
+    """A formula as MathML or escaped TeX, without labels: a host numbers and names all equations of a notebook."""
+    tex, page = _LABEL.sub("", tokens[place].content), None
+    if "converted" in env and not _TEX_COMMAND.search(tex):
+        env["converted"] += len(tex)
+        page = formula_to_mathml(tex) if env["converted"] <= MAX_CONVERTED else None
+    page = page or _without_commands(tex)
+    return page if tokens[place].type == "formula" else f"<p>{page}</p>\n"
 
 
 def _without_commands(tex: str) -> str:
@@ -163,22 +170,24 @@ def _parsed(text: str, env: dict[str, Any], *, inline: bool = False) -> list[Any
         return None
 
 
-def markdown_to_html(text: str) -> str:
+def markdown_to_html(text: str, *, as_mathml: bool = False) -> str:
     """Markdown as HTML without scripts, styles, images, event handlers or requests to other hosts.
+
+    Formulas stay TeX for a host that typesets it, or become MathML.
 
     >>> markdown_to_html("**5** <script>alert(1)</script>")
     '<p><strong>5</strong> &lt;script&gt;alert(1)&lt;/script&gt;</p>\\n'
     """
-    env: dict[str, Any] = {}
+    env: dict[str, Any] = {"converted": 0} if as_mathml else {}
     tokens = _parsed(printable(text), env)
     if tokens is None:
         return f'<pre class="nbagent-plain">{escape(text)}</pre>'
-    cleaned = clean_html(_parser().renderer.render(tokens, _parser().options, env))
+    cleaned = clean_html(_parser().renderer.render(tokens, _parser().options, env), mathml=as_mathml)
     return _TASK.sub(lambda found: f'<li class="nbagent-task">{found[1]}{"☐" if found[2] == " " else "☑"} ', cleaned)
 
 
-def clean_html(page: str) -> str:
-    """HTML without scripts, styles, images, event handlers or requests to other hosts.
+def clean_html(page: str, *, mathml: bool = False) -> str:
+    """HTML without scripts, styles, images, event handlers or requests to other hosts. Formulas stay with `mathml`.
 
     >>> clean_html("<strong onclick=x()>5</strong><script>x()</script>")
     '<strong>5</strong>'
@@ -187,13 +196,14 @@ def clean_html(page: str) -> str:
 
     cleaned = nh3.clean(
         page,
-        tags=_TAGS,
-        attributes=_ATTRIBUTES,
+        tags=_TAGS | MATHML.keys() if mathml else _TAGS,
+        attributes=_ATTRIBUTES | MATHML if mathml else _ATTRIBUTES,
         allowed_classes={
             "span": highlight.CLASSES,
             "code": {OTHER_LANGUAGE, MERMAID},
             "th": _CELL_CLASSES,
             "td": _CELL_CLASSES,
+            "mtd": _CELL_CLASSES,
         },
         url_schemes={"http", "https", "mailto"},
         link_rel="noopener noreferrer nofollow",

@@ -6,7 +6,7 @@ for (const each of document.querySelectorAll("label, button, h2")) each.textCont
 mark(byId("conversations"), { "aria-label": t("Conversations") });
 mark(byId("agent"), { "aria-label": t("Agent") });
 document.documentElement.lang = t("en");
-const SCROLLED = ".nbagent :is(pre, table, .nbagent-tail), .nbagent-you";
+const SCROLLED = ".nbagent :is(pre, table, math, .nbagent-tail), .nbagent-you";
 const BROKEN = t("The connection to the server broke.");
 // Shown below a turn that the server can no longer end. They contain no untrusted text.
 const ENDED = {
@@ -177,7 +177,6 @@ async function go(id = "") {
 }
 
 const list = byId("list");
-
 function markList() {
   for (const each of list.querySelectorAll("button")) mark(each, { "aria-current": each.dataset.id === conversation.id });
 }
@@ -262,7 +261,8 @@ document.querySelector("main").addEventListener("click", () => setMenu(false));
 // Elements that overflow can be scrolled with the keyboard.
 const sizes = new ResizeObserver((entries) => {
   for (const { target } of entries) {
-    if (target.scrollWidth > target.clientWidth || target.scrollHeight > target.clientHeight) target.tabIndex = 0;
+    const isTall = target.scrollHeight > target.clientHeight && target.localName !== "math";
+    if (isTall || target.scrollWidth > target.clientWidth) target.tabIndex = 0;
     else target.removeAttribute("tabindex");
   }
 });

@@ -27,12 +27,12 @@ from nbagent.chat.look import PANEL_STYLE, SCRIPT
 from nbagent.chat.patch import State, merge_patch
 from nbagent.chat.recorded import Recorded, kept_rows, rows_to_keep
 from nbagent.chat.throttle import Throttle
-from nbagent.chat.transcript import FOR_YOU, own_event
+from nbagent.chat.transcript import FOR_YOU, Transcript, own_event
 from nbagent.core.events import AnyEvent, Approval, Error, Event, ToolResult, ToolStarted
 from nbagent.core.history.history import split_turns
 from nbagent.core.json_text import json_text
 from nbagent.core.messages import FunctionCall, LLMMessage
-from nbagent.core.render.markdown import printable
+from nbagent.core.render.markdown import markdown_to_html, printable
 from nbagent.server.conversations.store import Conversation
 from nbagent.server.event_stream import EventStream, sse
 from nbagent.server.hosted_run import STOPPED, HostedRun
@@ -43,6 +43,8 @@ from nbagent.server.routes.dependencies import ID_PATTERN, Host, Owner
 router = APIRouter(include_in_schema=False)
 
 FOLDER = Path(__file__).parents[1] / "page"
+#: Browsers draw MathML, but not TeX.
+with_mathml = partial(markdown_to_html, as_mathml=True)
 ABOUT = "Your conversations are kept on this server."
 
 
@@ -78,7 +80,7 @@ async def state(
 
 def _turns(conversation: Conversation) -> State:
     recorded = Recorded(kept_rows(conversation.recorded))
-    entries = [past_turn(turn, recorded) for turn in split_turns(conversation.messages)]
+    entries = [past_turn(turn, recorded, with_mathml) for turn in split_turns(conversation.messages)]
     return {entry.key: _state(entry) for entry in entries}
 
 
@@ -127,7 +129,7 @@ class RunningTurn:
 
     def __init__(self, question: str, language: str) -> None:
         self.patches: asyncio.Queue[State | None] = asyncio.Queue()
-        self._entry = PanelEntry(LLMMessage("user", question))
+        self._entry = PanelEntry(LLMMessage("user", question), Transcript(as_html=with_mathml))
         self._language = language
         self._shown: State = {}
         self._throttle = Throttle(self._publish)

@@ -1,10 +1,12 @@
 """Formulas in an answer reach the host as written; prices and shell variables are not formulas."""
 
+import html
 import re
 
 import pytest
 
-from nbagent.core.render.markdown import has_formulas, markdown_to_html
+from nbagent.core.render.markdown import clean_html, has_formulas, markdown_to_html
+from nbagent.core.render.mathml import MAX_CONVERTED
 
 FORMULAS = [
     r"$e^{i\pi}_1 * a_2*$",
@@ -50,6 +52,40 @@ def test_a_formula_stays_as_written(tex, around):
 )
 def test_labels_and_references_cannot_affect_the_readers_equations(answer, shown):
     assert markdown_to_html(answer).strip() == shown
+
+
+@pytest.mark.parametrize(
+    ("tex", "shown"),
+    [
+        (r"$\frac{a}{b}$", "<mfrac><mrow><mi>a</mi></mrow><mrow><mi>b</mi></mrow></mfrac>"),
+        (r"$$\lim_n$$", '<munder><mo movablelimits="true">lim</mo><mi>n</mi></munder>'),
+        (r"\begin{align}a &= b\end{align}", '<mtd class="nbagent-left"><mi></mi><mo>=</mo><mi>b</mi></mtd>'),
+        (r"$a < \text{<b onclick=x>}$", "<mtext>&lt;b&nbsp;onclick=x&gt;</mtext>"),
+        (r"$\hspace{-99em}\raise{9em}{x}$", "<mspace></mspace><mpadded><mrow><mi>x</mi></mrow></mpadded>"),
+    ],
+)
+def test_formulas_become_mathml_for_pages_without_a_typesetter(tex, shown):
+    page = markdown_to_html(f"So {tex}.", as_mathml=True)
+    assert shown in page
+    assert f">{html.escape(tex, quote=False)}</annotation></semantics></math>" in page
+    assert "<math" not in clean_html(page)
+
+
+@pytest.mark.parametrize(
+    "tex",
+    [
+        r"$\href{javascript:hit(1)}{x}$", r"$\unicode{x41}$", r"$\def\x{y}\x$", r"$\unknown$", r"$\frac{a}$", "$a_b_c$",
+        "$x^{$", "${$", "$a & b$", r"$a \\\\ b$", "$" + "{" * 1_500 + "}" * 200 + "$", "$" + "x" * 100_000 + "$",
+    ],
+)  # fmt: skip
+def test_what_is_no_valid_formula_stays_tex(tex):
+    assert markdown_to_html(tex, as_mathml=True) == markdown_to_html(tex)
+
+
+def test_only_so_much_tex_of_a_text_is_converted():
+    page = markdown_to_html("$x_1$ " * MAX_CONVERTED, as_mathml=True)
+    assert page.count("<math") == MAX_CONVERTED // len("$x_1$")
+    assert page.endswith("$x_1$</p>\n")
 
 
 def test_a_single_symbol_may_be_part_of_a_word():

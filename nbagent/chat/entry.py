@@ -14,15 +14,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from nbagent.chat.attachments import Attachment, split_attachments
+from nbagent.chat.attachments import Attachment, parts_of, split_attachments
 from nbagent.chat.cell_link import cell_link
 from nbagent.chat.patch import State
 from nbagent.chat.recorded import Recorded
-from nbagent.chat.tool_call import widget_mark
+from nbagent.chat.tool_call import image_html, widget_mark
 from nbagent.chat.transcript import Transcript
 from nbagent.core import events
 from nbagent.core.content.documents import document_note, is_document
-from nbagent.core.content.images import Image, content_as_text, image_note
+from nbagent.core.content.images import content_as_text
 from nbagent.core.events import Event
 from nbagent.core.history.branches import Branch
 from nbagent.core.messages import Content, FunctionCall, LLMMessage, LLMResponse, new_id, origin_note
@@ -37,8 +37,6 @@ log = logging.getLogger("nbagent")
 SPOKEN_CHARS = 1_000
 #: The speakers' names, for screen readers and pages whose style is stripped.
 YOU, AGENT = (f'<div class="nbagent-unseen">{name}</div>' for name in ("You:", "Agent:"))
-#: For turns without a trace.
-UNRECORDED = Recorded()
 UNKNOWN: Mapping[str, Any] = {}
 Piece = dict[str, Any]
 
@@ -67,8 +65,8 @@ class PanelEntry:
         #: The ids of widgets that the run's tools displayed. They replace their text.
         self._live: dict[str, None] = {}
         self._state: State | None = None
-        #: The prompt's HTML, which may contain images, with its source.
-        self._question: tuple[LLMMessage, Mapping[str, Any], str] | None = None
+        #: The prompt's HTML, which may contain images.
+        self._question = ""
 
     def feed(self, event: Event) -> None:
         """Process an event of the turn's run."""
@@ -101,7 +99,7 @@ class PanelEntry:
 
     def begin(self, run: Mapping[str, Any]) -> None:
         """Reset the answer for a new run with this metadata, perhaps with the same prompt as before."""
-        self.transcript, self._state = Transcript(), None
+        self.transcript, self._state, self._question = Transcript(), None, ""
         self.run = run
         self._live.clear()
         self._below.clear()
@@ -116,12 +114,6 @@ class PanelEntry:
         versions = (branches, branches.index(here)) if len(branches) > 1 else ((), 0)
         if versions != self.versions:
             self.versions, self._state = versions, None
-
-    @property
-    def said_version(self) -> str:
-        """Which version of the prompt is shown, in words."""
-        branches, place = self.versions
-        return f"Version {place + 1} of {len(branches)}" if branches else ""
 
     def spoken_text(self) -> str:
         """The start of the answer for screen readers: its text as rendered, without markup."""
@@ -155,21 +147,15 @@ class PanelEntry:
         if self._state is None:
             pieces = self._pieces()
             branches, place = self.versions
+            self._question = self._question or question_html(self.message, self.run)
             self._state = {
                 "pieces": pieces,
                 "order": list(pieces),
                 "live": not self.transcript.over,
-                **({"question": self._question_html()} if self.message.role == "user" else {}),
+                **({"question": self._question} if self.message.role == "user" else {}),
                 **({"versions": [place + 1, len(branches)]} if branches else {}),
             }
         return self._state
-
-    def _question_html(self) -> str:
-        message, run, page = self._question or (None, UNKNOWN, "")
-        if message is not self.message or run is not self.run:
-            page = question_html(self.message, self.run)
-            self._question = self.message, self.run, page
-        return page
 
     def _pieces(self) -> dict[str, Piece]:
         try:
@@ -203,27 +189,20 @@ def _excerpt_html(text: str) -> str:
 
 
 def _content_html(content: Content, text_html: Callable[[str], str] = render.escape) -> str:
-    parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
-    return "".join(_part_html(part, text_html) for part in parts)
+    return "".join(_part_html(part, text_html) for part in parts_of(content))
 
 
 def _part_html(part: dict[str, Any], text_html: Callable[[str], str]) -> str:
     if is_document(part):
         return f'<div class="nbagent-quiet">{render.escape(document_note(part))}</div>'
-    if part.get("type") != "image":
-        return text_html(str(part.get("text", "")))
-    image = Image.from_part(part)
-    note = image_note(part)
-    return render.escape(note) if image is None else render.image_html(image.media_type, image.to_base64(), note)
+    return image_html(part) if part.get("type") == "image" else text_html(str(part.get("text", "")))
 
 
 # -- past turns -------------------------------------------------------------------------------------------------------
 
 
 def past_turn(
-    turn: Sequence[LLMMessage],
-    recorded: Recorded = UNRECORDED,
-    as_html: Callable[[str], str] = render.markdown_to_html,
+    turn: Sequence[LLMMessage], recorded: Recorded, as_html: Callable[[str], str] = render.markdown_to_html
 ) -> PanelEntry:
     """A finished turn, from its messages and from what the trace recorded. `as_html` is as in `Transcript`."""
     run = recorded.run(turn)

@@ -82,7 +82,7 @@ def result_images_html(result: ToolResult | None) -> list[str]:
         return []
     displayed = {part[kind] for part in result.outputs for kind in IMAGE_TYPES if kind in part}
     images = [image for image in images_in(result.outcome.content) if image.to_base64() not in displayed]
-    return [image_html(image, image_note(image.to_part())) for image in images]
+    return [image_html(image.to_part()) for image in images]
 
 
 def outputs_html(outputs: Sequence[Mapping[str, str]]) -> list[str]:
@@ -117,19 +117,19 @@ def _mark(part: Mapping[str, str]) -> str:
 
 
 def _output_html(part: Mapping[str, str]) -> str:
-    kind = next((kind for kind in IMAGE_TYPES if kind in part), "")
-    image = Image.from_part({"data": part[kind]}) if kind else None
-    if image is not None:
-        return image_html(image, image_note(image.to_part()))
+    for kind in IMAGE_TYPES:
+        if Image.from_part({"data": part.get(kind)}) is not None:
+            return image_html({"data": part[kind]})
     if page := render.clean_html(part.get("text/html", "")).strip():
         return page
     text = _ANSI.sub("", part.get("text", part.get("text/plain", ""))).rstrip()
     return f"<pre>{render.escape(render.printable(text))}</pre>" if text else ""
 
 
-def image_html(image: Image, caption: str) -> str:
-    """An image as part of the page."""
-    return render.image_html(image.media_type, image.to_base64(), caption)
+def image_html(part: Mapping[str, Any]) -> str:
+    """An image part as HTML, or a note if it can't be shown."""
+    image, note = Image.from_part(part), image_note(part)
+    return render.note_html(note) if image is None else render.image_html(image.media_type, image.to_base64(), note)
 
 
 def _arguments_html(arguments: dict[str, Any]) -> str:

@@ -27,7 +27,7 @@ from nbagent.chat.tool_call import (
 from nbagent.core import events
 from nbagent.core.checking import reason_in
 from nbagent.core.citations import Citation, numbered
-from nbagent.core.content.images import Image, image_note
+from nbagent.core.content.images import image_note
 from nbagent.core.events import Event
 from nbagent.core.messages import Usage
 from nbagent.core.render import markdown as render
@@ -354,9 +354,7 @@ class Transcript:
         shown = [segment for segment in self.segments[self._turn_start :] if segment.kind != "text"]
         for part in parts:
             if part.get("type") == "image":
-                image, note = Image.from_part(part), image_note(part)
-                page = image_html(image, note) if image is not None else render.note_html(note)
-                shown.append(Segment("fixed", [note], html=page))
+                shown.append(Segment("fixed", [image_note(part)], html=image_html(part)))
             else:
                 shown.append(Segment("text", [part.get("text", "")]))
         self.segments[self._turn_start :] = shown

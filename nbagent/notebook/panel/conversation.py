@@ -250,25 +250,21 @@ class PanelConversation:
         """Show another conversation and continue it."""
         for branch in self.agent.context.conversations:
             if branch.conversation_id == conversation_id:
-                self.switch(branch)
-
-    def switch(self, branch: Branch) -> None:
-        """Show another branch, perhaps from another conversation. The chat continues from there."""
-        context = self.agent.context
-        if self.is_idle and branch in context.branches and branch is not context.here:
-            conversation, before = context.here.conversation_id, self.entries
-            context.switch(branch)
-            self.refresh()
-            said = [entry.said_version for entry in self.entries if entry not in before and entry.said_version]
-            is_version = branch.conversation_id == conversation and said
-            self._say(said[0] if is_version else branch.title)
+                self._switch(branch, branch.title)
 
     def show_version(self, key: str, step: int) -> None:
         """Show another version of a turn's prompt, `step` places after the shown one, if it exists."""
         entry = self.find(key)
         branches, place = entry.versions if entry is not None else ((), 0)
         if 0 <= place + step < len(branches):
-            self.switch(branches[place + step])
+            self._switch(branches[place + step], f"Version {place + step + 1} of {len(branches)}")
+
+    def _switch(self, branch: Branch, said: str) -> None:
+        context = self.agent.context
+        if self.is_idle and branch in context.branches and branch is not context.here:
+            context.switch(branch)
+            self.refresh()
+            self._say(said)
 
     def begin(self) -> None:
         """Start an empty conversation. The previous one stays in the list."""
@@ -443,21 +439,21 @@ class PanelConversation:
         in_others = {id(message) for branch in others for message in branch.messages}
         trimmed = self.entries[: surviving[0]] if surviving and is_same_conversation else []
         trimmed = [entry for entry in trimmed if id(entry.message) not in in_others and entry not in self._failed]
-        has_past = bool(history.keys() - known)
-        recorded = Recorded(self.agent.trace if has_past else None)
-        matched = [known.get(key) or past_turn(turn, recorded) for key, turn in history.items()]
+        if past := [turn for key, turn in history.items() if key not in known]:
+            recorded = Recorded(self.agent.trace)
+            known |= {id(turn[0]): past_turn(turn, recorded) for turn in past}
         followers: dict[int, list[PanelEntry]] = {}
         for entry, (conversation, follows) in self._failed.items():
             if conversation == here.conversation_id:
                 followers.setdefault(id(follows), []).append(entry)
         entries = followers.get(id(None), [])
-        for entry in (*trimmed, *matched):
+        for entry in (*trimmed, *(known[key] for key in history)):
             entries += [entry, *followers.get(id(entry.message), [])]
         self.entries = list(dict.fromkeys([*entries, *under_way]))
         self._shown = here.conversation_id, here
         for entry in self.entries:
             entry.show_versions(context.versions(entry.message), here)
-        return has_past
+        return bool(past)
 
     def _remove(self, entry: PanelEntry) -> None:
         self._failed.pop(entry, None)

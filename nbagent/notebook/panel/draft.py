@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from nbagent.chat.attachments import Attachment, split_attachments, with_attachments
+from nbagent.chat.attachments import Attachment, parts_of, split_attachments, with_attachments
 from nbagent.chat.entry import PanelEntry
 from nbagent.chat.patch import State
 from nbagent.core.content.documents import is_document
@@ -122,9 +122,9 @@ class Draft:
     def _restored(self, content: Content) -> str:
         """Attach a prompt's attachments again, and return its text. Mentions in the text are resolved again."""
         own, attachments = split_attachments(content)
-        images = [part for part in own if part.get("type") == "image"] if isinstance(own, list) else []
+        images = [part for part in parts_of(own) if part.get("type") == "image"]
         pictures = [from_image(f"image {number}", part) for number, part in enumerate(images, 1)]
-        documents = [from_document(part) for part in own if is_document(part)] if isinstance(own, list) else []
+        documents = [from_document(part) for part in parts_of(own) if is_document(part)]
         self._attach(*pictures, *documents, *(each for each in attachments if not each.is_mention))
         return LLMMessage("user", own).text
 

@@ -1,4 +1,4 @@
-"""How Sphinx builds the documentation: `make docs`."""
+"""The Sphinx configuration of the documentation, which `make docs` builds."""
 
 import shutil
 import subprocess
@@ -15,12 +15,12 @@ author = "The nbagent developers"
 copyright = author  # noqa: A001 (Sphinx's name)
 version = release = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
 
-# The page that this clone comes from, if it has one.
+# The web page of the repository that this clone comes from, if there is one.
 _git = ["git", "-C", str(ROOT), "config", "--get", "remote.origin.url"]
 _origin = subprocess.run(_git, capture_output=True, text=True, check=False).stdout.strip()  # noqa: S603
 repository = _origin.removesuffix(".git") if _origin.startswith("https://") else ""
 
-# The tutorials are the notebooks, as they were saved, and their pictures: Sphinx reads sources below its folder only.
+# The tutorials are the saved notebooks and their pictures, copied because Sphinx reads only its own folder.
 for old in (HERE / "tutorials").glob("*.ipynb"):
     old.unlink()
 for notebook in (ROOT / "notebooks").glob("*.ipynb"):
@@ -41,13 +41,13 @@ extensions = [
 ]
 templates_path = ["_templates"]
 exclude_patterns = ["_build", "_templates", "_contents", "try/*.ipynb"]
-highlight_language = "question"  # of a block without a language
+highlight_language = "prompt"  # for blocks without a language
 
 nb_execution_mode = "off"
 myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist"]
 myst_heading_anchors = 3
 
-# JupyterLite, for `try.md`: a folder with its notebook and what that reads, and the wheel of this code.
+# JupyterLite, for `try.md`: a folder with its notebook and data, and a wheel of this code.
 jupyterlite_dir = str(HERE / "_build/lite")
 jupyterlite_contents = ["try"]
 shutil.copy(ROOT / "notebooks/data/penguins.csv", HERE / "try")
@@ -57,19 +57,19 @@ shutil.rmtree(wheels, ignore_errors=True)
 pip_wheel = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--no-index"]
 subprocess.run([*pip_wheel, "-w", wheels, ROOT], check=True)  # noqa: S603 (our own code)
 
-# Docstrings are written to be read in a notebook: single backticks are code.
+# Docstrings are written for notebooks, so single backticks mark code.
 default_role = "literal"
 toc_object_entries_show_parents = "hide"
 autosummary_ignore_module_all = False
 autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented"
 autodoc_member_order = "bysource"
-autodoc_inherit_docstrings = False  # of ipywidgets, by what overrides it
+autodoc_inherit_docstrings = False  # overriding methods would repeat those of ipywidgets
 autodoc_preserve_defaults = True
 autodoc_type_aliases = {"MessageInput": "MessageInput"}
 autodoc_default_options = {
     "members": True,
-    # members of these are not ours, or have a page of their own
+    # the members of these classes are not ours, or have their own page
     "inherited-members": "Agent,AnyWidget,Box,CoreWidget,DOMWidget,Enum,Exception,HasDescriptors,HasTraits,LLMProvider,"
     "LoggingHasTraits,Mapping,Toolset,VBox,Widget,dict,list,tuple",
 }
@@ -103,14 +103,14 @@ html_theme_options = {
     "footer_end": [],
 }
 copybutton_exclude = ".linenos, .gp, .go"
-copybutton_selector = "div:not(.highlight-text) > div.highlight > pre"  # outputs need no button
+copybutton_selector = "div:not(.highlight-text) > div.highlight > pre"  # no button on outputs
 
 
 def _without_foreign_styles(app, page, template, context, doctree):
-    """Leave out the font that JupyterLite's extension has every page load from another host."""
+    """Omit the font that JupyterLite's extension would load from another host on every page."""
     context["css_files"] = [style for style in context["css_files"] if "://" not in str(style.filename)]
 
 
 def setup(app):
-    """Register what Sphinx calls for each page."""
+    """Register the function that Sphinx calls for each page."""
     app.connect("html-page-context", _without_foreign_styles)

@@ -1,4 +1,4 @@
-"""Highlights `%%agent` cells: options and `{expressions}` in the text of a question. All other cells are IPython's."""
+"""Highlight `%%agent` cells: options, and `{expressions}` in the prompt. Other cells are highlighted as IPython."""
 
 from collections.abc import Iterator
 
@@ -10,8 +10,8 @@ from pygments.token import Keyword, Name, Operator, String, Text, Whitespace
 from sphinx.application import Sphinx
 
 
-class Question(RegexLexer):
-    """A `%%agent` cell: its line, then prose in which `{expressions}` are Python."""
+class Prompt(RegexLexer):
+    """A `%%agent` cell: its first line, then prose in which `{expressions}` are Python."""
 
     tokens = {
         "root": [(r"(%%)(agent)\b", bygroups(Operator, Keyword), "line")],
@@ -30,18 +30,18 @@ class Question(RegexLexer):
 
 
 class Cell(Lexer):
-    """A cell of a notebook: a question, or else what `otherwise` reads."""
+    """A notebook cell: a prompt, or text for the lexer `otherwise`."""
 
     otherwise: type[Lexer] = IPython3Lexer
 
     def get_tokens_unprocessed(self, text: str) -> Iterator[tuple[int, object, str]]:
         """Pygments' entry point."""
-        lexer = Question if text.startswith("%%agent") else self.otherwise
+        lexer = Prompt if text.startswith("%%agent") else self.otherwise
         return lexer(**self.options).get_tokens_unprocessed(text)
 
 
-class QuestionOrText(Cell):
-    """A block without a language: a question, or plain text."""
+class PromptOrText(Cell):
+    """A block without a language: a prompt, or plain text."""
 
     otherwise = TextLexer
 
@@ -50,6 +50,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     """Sphinx's entry point."""
     for language in ("python", "ipython", "ipython3"):
         app.add_lexer(language, Cell)
-    for language in ("question", "text"):
-        app.add_lexer(language, QuestionOrText)
+    for language in ("prompt", "text"):
+        app.add_lexer(language, PromptOrText)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,4 +1,4 @@
-"""Pages in Chinese: their language, and a search that finds words which no space separates."""
+"""Chinese pages: their language, and a search that works without spaces between words."""
 
 import re
 from typing import Any
@@ -11,7 +11,7 @@ _HAN = "\u4e00-\u9fff"
 
 
 class Search(SearchEnglish):
-    """English words, and each pair of Chinese characters that stand side by side."""
+    """English words, and each pair of adjacent Chinese characters."""
 
     lang = "en-zh"
     js_splitter_code = r"""
@@ -21,7 +21,7 @@ var splitQuery = (query) =>
 """
 
     def split(self, input: str) -> list[str]:  # noqa: A002 (Sphinx's name)
-        """The words of a text."""
+        """Return the words of a text."""
         runs = re.findall(rf"[{_HAN}]+|[^\W{_HAN}]+", input)
         return [word for run in runs for word in _words(run)]
 
@@ -34,7 +34,7 @@ def _words(run: str) -> list[str]:
 def _say_language(
     app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None
 ) -> None:
-    """Browsers choose fonts by it, and screen readers a voice."""
+    """Set the language, by which browsers choose fonts and screen readers choose voices."""
     if page.startswith("zh/"):
         context["language"] = "zh-CN"
 

@@ -1,6 +1,6 @@
-"""The pages as text for language models: `llms.txt` lists them, `llms-full.txt` has all of them (https://llmstxt.org).
+"""The pages as text for language models: `llms.txt` lists them, and `llms-full.txt` contains all (https://llmstxt.org).
 
-Each page also lies as Markdown beside its HTML: `how-to/cells.md` beside `how-to/cells.html`.
+Each page is also saved as Markdown next to its HTML, such as `how-to/cells.md` next to `how-to/cells.html`.
 """
 
 import inspect
@@ -12,18 +12,18 @@ from sphinx.application import Sphinx
 
 import nbagent
 
-#: Text that readers don't see: set-up cells and table marks.
+#: Text that readers don't see: set-up cells and table markers.
 _HIDDEN = re.compile(r"<!--.*?-->\n?|\A---\n.*?\n---\n", re.DOTALL)
-#: A list of pages.
+#: A `toctree`.
 _PAGES = re.compile(r"```\{toctree\}\n(?::caption: (.*)\n)?((?::.*\n)*)\n((?:[^`].*\n)*)```\n?")
-#: One of them: its title and its name.
+#: An entry of it: its title and its name.
 _PAGE = re.compile(r"^(?:(.+) <(.+)>|(.+))$", re.MULTILINE)
 #: A list of names of the API reference.
 _NAMES = re.compile(r"```\{eval-rst\}(.*?)```\n?", re.DOTALL)
 
 
 def _documented(names: re.Match[str]) -> str:
-    """Signatures and docstrings of the listed names, and of their methods."""
+    """Return the signatures and docstrings of the listed names and their methods."""
     parts = []
     for name in re.findall(r"^   (\w+)$", names[1], re.MULTILINE):
         value = getattr(nbagent, name)
@@ -36,7 +36,7 @@ def _documented(names: re.Match[str]) -> str:
 
 
 def _signature(value: object) -> inspect.Signature | str:
-    """The names and defaults of its parameters; types are in the pages."""
+    """Return the signature without types, which the pages show."""
     try:
         signature = inspect.signature(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
@@ -46,7 +46,7 @@ def _signature(value: object) -> inspect.Signature | str:
 
 
 def _links(pages: re.Match[str], all_pages: dict[str, str]) -> str:
-    """A list of pages as links. `all_pages` has the titles of the pages that `*` matches."""
+    """Return a list of pages as links. `all_pages` has the titles of the pages that `*` matches."""
     caption, options, listed = pages.groups()
     if ":hidden:" in options:
         return ""
@@ -58,7 +58,7 @@ def _links(pages: re.Match[str], all_pages: dict[str, str]) -> str:
 
 
 def markdown(source: Path, children: dict[str, str] | None = None) -> str:
-    """The page without what readers don't see; a notebook's cells with what they printed.
+    """Return a page without its hidden parts, or a notebook's cells with their printed outputs.
 
     `children` are the titles of the pages below an index.
     """
@@ -94,9 +94,7 @@ def _write(app: Sphinx, error: Exception | None) -> None:
     listed, full, group = [f"# {app.config.project}\n\n> {intro}\n"], [f"# {app.config.project}\n\n{intro}\n"], None
     for page in pages:
         source = Path(env.doc2path(page))
-        if (
-            source.suffix == ".rst" or page in app.config.llms_left_out
-        ):  # the names; llms.txt has the page that lists them
+        if source.suffix == ".rst" or page in app.config.llms_left_out:  # the page that lists the names has their text
             continue
         below = env.toctree_includes.get(page, [])
         text = markdown(source, {each.rpartition("/")[2]: env.titles[each].astext() for each in below})

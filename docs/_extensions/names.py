@@ -1,4 +1,4 @@
-"""The pages of the API reference, and the links that lead to them.
+"""The pages of the API reference, and the links to them.
 
 In a class, methods come before attributes. Members that only nbagent uses are omitted, as is a parameter that only
 catches mistyped names. In all pages, code such as `Agent`, `agent.chat(…)` or `nbagent.record(…)` links to the
@@ -16,7 +16,7 @@ import nbagent
 
 #: `nbagent.record(path)` and `Agent.chat`; lowercase names only after `nbagent.` or `@`, or if they are called.
 _NAME = re.compile(r"(?P<before>nbagent\.|@)?(?P<name>[A-Za-z_]\w*)(?:\.(?P<member>\w+))?(?P<call>\(.*\)?)?", re.DOTALL)
-#: What pages call the values of a class.
+#: The names that pages use for instances of a class.
 _VALUES = {"agent": "Agent", "result": "AgentResult", "trace": "Trace", "budget": "Budget", "panel": "ChatPanel"}
 
 #: Members that only nbagent itself uses, by class.
@@ -37,12 +37,13 @@ _INTERNAL = {
     "Team": "bar_watchers deps observers open_labels routes side_agent tools_off toolsets",  # as in `Agent`
     "Trace": "explorer fork is_recording observers record rows rows_with_children summary_lines",
 }
-#: Replaces the colon in an attribute's docstring while napoleon reads it: it would take the text before for a type.
+#: Replaces the colon in an attribute's docstring while napoleon reads it: napoleon would read the text before it as a
+#: type.
 _COLON = "\ue000"
 
 
 def target(code: str) -> str | None:
-    """The full name that a piece of code speaks of, if it is a public one.
+    """Return the full public name that a piece of code refers to, if any.
 
     >>> target("agent.chat(…)"), target("@tool"), target("tool")
     ('nbagent.Agent.chat', 'nbagent.tool', None)
@@ -80,7 +81,7 @@ def _methods_first(app: Sphinx, doctree: nodes.document) -> None:
             if node["objtype"] in ("attribute", "property"):
                 entry = content[content.index(node) - 1]
                 content.remove(node)
-                if isinstance(entry, addnodes.index):  # what the index says of it
+                if isinstance(entry, addnodes.index):  # its index entry
                     content.remove(entry)
                     content.append(entry)
                 content.append(node)
@@ -114,6 +115,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("autodoc-process-docstring", _hide_colon, priority=400)  # before napoleon
     app.connect("autodoc-process-docstring", _show_colon, priority=600)
     app.connect("autodoc-skip-member", _without_internal)
-    app.connect("doctree-read", _methods_first, priority=100)  # before the tables of contents are made
+    app.connect("doctree-read", _methods_first, priority=100)  # before the tables of contents are built
     app.connect("doctree-resolved", _link)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -401,7 +401,8 @@ class Transcript:
         return [*pieces, closing] if (closing := self._closing_html()) else pieces
 
     def bundles(self) -> list[MimeBundle]:
-        """The transcript as mimebundles: one for each segment, or each part of a long one. The first has the style.
+        """The transcript as mimebundles: one for each segment, or each part of a long one. The first bundle contains
+        the style.
 
         The status or footer follows the text in the last bundle, or has its own bundle. The final bundles don't depend
         on how the text arrived.

@@ -98,7 +98,7 @@ class Keeper:
     def __init__(self, shell: Any, path: Path) -> None:
         check_possible("%agent keep", "a thread", "Write `agent.save('conversation.json')` in a cell.")
         self.path = path
-        #: The conversation that `%agent restore` would restore, for panels; "" if there is none.
+        #: A sentence for panels about the conversation that `%agent restore` would restore; "" if there is none.
         self.offer = ""
         self._shell = shell
         self._held = ExitStack()
@@ -334,7 +334,7 @@ def is_kept(agent: Agent) -> bool:
 
 
 def offer_for(agent: Agent) -> str:
-    """The conversation that `%agent restore` would restore in this agent's empty panels; "" if there is none."""
+    """A sentence for this agent's empty panels about what `%agent restore` would restore; "" if that is nothing."""
     return next((keeper.offer for keeper in _current if keeper.keeps(agent)), "")
 
 

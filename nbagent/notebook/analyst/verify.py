@@ -80,7 +80,7 @@ async def verify_notebook(
 ) -> Verification:
     """Run all code cells from top to bottom in a fresh kernel, and compare their outputs with the saved ones.
 
-    The notebook and its own kernel don't change, but the code's effects on files and servers happen again. Texts are
+    The notebook and its own kernel stay unchanged, but the code's effects on files and servers are repeated. Texts are
     compared. For plots and other displays, only their types are. Outputs are not compared for a cell that never ran, or
     that has the tag `nbval-ignore-output` or the comment `# NBVAL_IGNORE_OUTPUT`. A cell with the tag
     `raises-exception` may raise.

@@ -93,7 +93,7 @@ class NotebookResult:
 
     @property
     def cost(self) -> float | None:
-        """US dollars; None if a request's price is unknown."""
+        """The cost in US dollars; None if a request's price is unknown."""
         costs = [run.cost for run in self.runs]
         return None if None in costs else sum(cost or 0.0 for cost in costs)
 

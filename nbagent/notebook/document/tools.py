@@ -42,10 +42,9 @@ def notebook_tools(
 ) -> list[FunctionDefinition]:
     """The `NOTEBOOK_TOOLS`, for `Agent(tools=…)`.
 
-    `document` is their notebook, by default the prompt's own, as `live_notebook()` finds it. `mode` says what needs
-    approval: with "ask", each change and each run; with "auto-edit", only runs and deletions; with "auto", only
-    deletions and cells that start programs with `!`, `%pip` and the like. A cell that runs longer than `seconds` is
-    stopped.
+    `document` is the notebook to work in, by default the prompt's own, as `live_notebook()` finds it. `mode` determines
+    what needs approval: every change and run ("ask"), only runs and deletions ("auto-edit"), or only deletions and
+    cells that start programs with `!`, `%pip` and the like ("auto"). A cell that runs longer than `seconds` is stopped.
     """
     check_type("document", document, NotebookDocument, optional=True)
     check_choice("mode", mode, MODES)
@@ -54,7 +53,7 @@ def notebook_tools(
 
 
 def notebook_tools_of(registry: FunctionRegistry) -> NotebookTools | None:
-    """The object behind a registry's notebook tools; None if there are none."""
+    """The `NotebookTools` object that a registry's tools belong to; None if it has no notebook tools."""
     for name in NOTEBOOK_TOOLS:
         definition = registry.get_function(name)
         owner = getattr(definition.func, "__self__", None) if definition is not None else None

@@ -111,7 +111,7 @@ class CellOutputs:
 
 
 def outputs_of(shell: Any) -> CellOutputs:
-    """The outputs that the extension keeps or, without it, those that IPython keeps."""
+    """The outputs that the extension keeps or, without it, the outputs that IPython keeps."""
     magics = shell.magics_manager.registry.get("AgentMagics")
     return magics.outputs if magics is not None else CellOutputs(shell)
 

@@ -47,5 +47,5 @@ def frame_text(
 
 
 def is_frame(value: Any) -> bool:
-    """Whether it is a data frame of pandas or another library, by its class: a value's own attributes may lie."""
+    """Whether its class is a data frame of pandas or another library. A value's own attributes may lie."""
     return hasattr(type(value), "head") and hasattr(type(value), "columns")

@@ -86,7 +86,7 @@ class KernelTools:
         return described(name, self._value(name), rows=_ROWS)
 
     def peek_dataframe(self, name: str, rows: int = _ROWS, columns: list[str] | None = None) -> str:
-        """Show the first rows of a DataFrame of the notebook, its shape and its dtypes.
+        """Show the shape, the dtypes and the first rows of a DataFrame in the notebook.
 
         Args:
             name: the variable's name

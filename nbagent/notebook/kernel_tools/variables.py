@@ -77,7 +77,7 @@ def _is_plain(value: Any, levels: int = _MAX_ITEMS) -> bool:
 
 
 def is_imported(value: Any) -> bool:
-    """Whether it is a module, or a module's function or class: neither data nor the user's own code."""
+    """Whether it is a module, or a function or class from a module, rather than data or the user's own code."""
     kind = type(value)
     if not issubclass(kind, (types.ModuleType, *_ROUTINES)):
         return False

@@ -66,7 +66,7 @@ class LastError:
         return not isinstance(error, KeyboardInterrupt)
 
     def failure(self, cell_id: str | None = None) -> Failure | None:
-        """How this cell failed, or else the last cell that failed; None if no cell has failed."""
+        """How this cell failed or, if it has not, the last cell that did; None if no cell has failed."""
         if (noted := self.of_cells.get(cell_id or "", self._newest)) is not None:
             return noted
         error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)

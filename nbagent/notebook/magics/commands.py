@@ -1,4 +1,4 @@
-"""The commands of `%agent`. Each takes the shell, the agent, and the words after the command's name."""
+"""The commands of `%agent`. Each function receives the shell, the agent, and the words after the command's name."""
 
 from __future__ import annotations
 

@@ -416,7 +416,7 @@ class PanelConversation:
         self.refresh()
 
     def refresh(self) -> None:
-        """Show the current history, which cells, undo, load and trimming also change."""
+        """Show the current history, which also changes through cells, undo, load and trimming."""
         if self._sync_entries() and not self._running and not self._events:
             self.meter = Meter(self.agent)  # a restored conversation has been paid for
         self._notify()

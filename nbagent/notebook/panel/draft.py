@@ -60,8 +60,8 @@ class Draft:
         self._resolving, self._sending = asyncio.Lock(), asyncio.Lock()
 
     def state(self) -> State:
-        """The box's text; the attachments, each with number, name, description and, for an image, a `src`; the line's
-        HTML; and the edited turn's key.
+        """The box's text, the attachments, the line's HTML and the edited turn's key. An attachment has a number, a
+        name, a description and, if it is an image, a `src`.
         """
         return {
             "box": {"text": self._text, "filled": self._n_fills},
@@ -83,7 +83,7 @@ class Draft:
         return await asyncio.to_thread(self._mentions.suggest, typed.removeprefix("@"))
 
     async def attach_file(self, name: str, data: bytes | None) -> None:
-        """Attach a pasted or dropped file; None if it was too large for the connection. Raises `ConfigurationError`."""
+        """Attach a pasted or dropped file. `data` is None if it was too large to send. Raises `ConfigurationError`."""
         if data is None:
             raise not_attached(name, "it is too large. Save it next to the notebook and mention it with @ and its name")
         self._attach(await asyncio.to_thread(from_bytes, name, data))

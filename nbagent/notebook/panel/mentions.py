@@ -187,6 +187,6 @@ def _resources(agent: Agent, typed: str) -> Iterator[Suggestion]:
 
 
 def suggestion(word: str, about: str, *, quoted: bool = False, goes_on: bool = False) -> Suggestion:
-    """A mention of the word, in quotes if needed. With `goes_on`, there is no closing quote."""
+    """A mention of the word, in quotes if needed. With `goes_on`, the closing quote is left out."""
     quote = '"' if quoted or re.fullmatch(f"{_BARE}*[^.:]", word) is None else ""
     return Suggestion(f"@{quote}{word}{'' if goes_on else quote}", render.printable(shortened(about, ABOUT_CHARS)))

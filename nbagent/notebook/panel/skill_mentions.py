@@ -35,7 +35,7 @@ def skills_of(agent: Agent) -> dict[str, SkillManifest]:
 
 
 def activated(agent: Agent, text: str, replaces: LLMMessage | None = None) -> list[Attachment]:
-    """The current instructions of the skills whose names start a prompt, read from disk.
+    """The instructions of the skills named at the start of a prompt, as they are on disk now.
 
     Instructions that are already in the conversation are not repeated. `replaces` is the message that the prompt
     replaces.

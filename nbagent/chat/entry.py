@@ -72,8 +72,6 @@ class PanelEntry:
         """Process an event of the turn's run."""
         self._state = None
         self.transcript.feed(event)
-        if isinstance(event, events.Interrupted):
-            self.transcript.mark_interrupted()
         if isinstance(event, events.ToolPrinted | events.ToolResult):
             self._live |= {part["widget"]: None for part in event.outputs if "widget" in part}
         if isinstance(event, events.Error) and event.exception is not None:
@@ -210,8 +208,6 @@ def past_turn(
     transcript = Transcript(timings=seconds is not None, as_html=as_html)
     for event in _turn_events(turn, run, recorded):
         transcript.feed(event)
-        if isinstance(event, events.Interrupted):
-            transcript.mark_interrupted()
     # without a person, a notebook that runs again must have the same outputs, whatever its cells' numbers
     return PanelEntry(turn[0], transcript, run if recorded.timings else {})
 

@@ -43,6 +43,7 @@ MAX_DISPLAYS = 40
 
 #: Runs of subagents that are shown below one call, and characters of their prompts. The trace has all of them.
 MAX_RUNS, PROMPT_CHARS = 20, 80
+MORE_RUNS = "and {:,} more: see agent.trace.tree()"
 
 #: The state of a call that needs approval.
 FOR_YOU = "waiting for you…"
@@ -69,7 +70,8 @@ class Segment:
     outputs: Sequence[Mapping[str, str]] = ()  # the tool's printed and displayed output
     progress: str = ""  # the tool's progress report
     fraction: float | None = None  # the same as a number from 0 to 1, if known
-    children: Children | None = None  # the subagents' runs
+    children: dict[str, _Child] = field(default_factory=dict)  # the subagents' runs, by id
+    n_more: int = 0  # how many more runs there are
     started: float = 0.0  # seconds since the epoch
     duration: float | None = None
     html: str | None = None  # cached once it is final
@@ -92,6 +94,12 @@ class Segment:
     def is_named(self, key: str | None) -> bool:
         """Whether it shows the call with this `tool_call_id` or provider id."""
         return self.event is not None and key in (self.key, self.event.metadata.get("wire_id"))
+
+    def end_children(self) -> None:
+        """Mark unfinished runs as interrupted, since the call is over."""
+        for child in self.children.values():
+            if not child.over:
+                child.mark_interrupted()
 
     def plain(self, text: str) -> str:
         """A part of the text, with its citation marks as plain text."""
@@ -119,9 +127,11 @@ class Transcript:
     """The state of one run's display. Feed it events, then read `html()` and `plain()`.
 
     `outputs`: whether to show the tools' printed and displayed output, which a cell shows anyway. `as_html` turns the
-    answer's text into safe HTML. `timings`: whether to show values that differ each time, such as durations. `above` is
-    the transcript of the parent run.
+    answer's text into safe HTML. `timings`: whether to show values that differ each time, such as durations.
     """
+
+    #: Whether the footer is part of its HTML.
+    _has_footer = True
 
     def __init__(
         self,
@@ -129,12 +139,10 @@ class Transcript:
         timings: bool = True,
         outputs: bool = True,
         as_html: Callable[[str], str] = render.markdown_to_html,
-        above: Transcript | None = None,
     ) -> None:
         self.timings = timings
-        self._is_nested = above is not None
-        self._shows_outputs = outputs
-        self._as_html = as_html
+        self.shows_outputs = outputs
+        self.as_html = as_html
         self.segments: list[Segment] = []
         self.status = ""
         self.note = ""
@@ -155,7 +163,7 @@ class Transcript:
         self._amounts: set[str] = set()
         self._run_id = ""  # once there is an answer
         self._ending = ""
-        self._waiting: list[tuple[str | None, str]] = above._waiting if above else []
+        self._waiting: list[str | None] = []  # calls that need approval
 
     # -- events -------------------------------------------------------------------------------------------------------
 
@@ -188,6 +196,8 @@ class Transcript:
                 self._end(event.metadata.get("duration_s"))
             case events.Error():
                 self._end(event.metadata.get("duration_s"))
+            case events.Interrupted():
+                self.mark_interrupted()
             case _:
                 self._feed_call(event)
 
@@ -197,13 +207,13 @@ class Transcript:
         return not self.over and any(each.kind == "tool" and each.started and not each.result for each in self.segments)
 
     @contextmanager
-    def call_waits(self, key: str | None, state: str) -> Iterator[None]:
-        """Show in a call's block that it is waiting. `key` is its `tool_call_id` or provider id."""
-        self._waiting.append((key, state))
+    def call_waits(self, key: str | None) -> Iterator[None]:
+        """Show in a call's block that it waits for approval. `key` is its `tool_call_id` or provider id."""
+        self._waiting.append(key)
         try:
             yield
         finally:
-            self._waiting.remove((key, state))
+            self._waiting.remove(key)
             for segment in self.segments:
                 if segment.started and segment.is_named(key):
                     segment.started = time()  # the tool starts now
@@ -213,8 +223,8 @@ class Transcript:
         for segment in self.segments:
             if segment.is_named(key):
                 segment.edited, segment.html = arguments, None
-            if segment.children is not None:
-                segment.children.show_edited(key, arguments)
+            for child in segment.children.values():
+                child.show_edited(key, arguments)
 
     def mark_interrupted(self) -> None:
         """The run was cancelled: keep its content, and say so."""
@@ -296,14 +306,17 @@ class Transcript:
         """Show a child run's event below its call. Its usage counts here too."""
         if isinstance(own := own_event(event), events.UsageReport):
             self._add_usage(own)
+        child, run_id = event.event, event.event.metadata["run_id"]
         for segment in self._calls(event):
-            if segment.children is None and segment.event is not None:
-                segment.children = Children(self._nested, segment.event.tool_arguments or {})
-            if segment.children is not None:
-                segment.children.feed(event.event)
-
-    def _nested(self) -> Transcript:
-        return Transcript(timings=self.timings, outputs=self._shows_outputs, as_html=self._as_html, above=self)
+            if isinstance(child, events.RunStarted):
+                if len(segment.children) == MAX_RUNS:
+                    segment.n_more += 1
+                    continue
+                known = (segment.event and segment.event.tool_arguments) or {}
+                prompt = "" if child.content in known.values() else child.content  # the call already shows it
+                segment.children[run_id] = _Child(self, child.metadata.get("agent") or "agent", prompt)
+            if run_id in segment.children:
+                segment.children[run_id].feed(child)
 
     def _start_again(self, event: Event) -> None:
         """Discard this turn's content, but not a note about another model."""
@@ -328,8 +341,7 @@ class Transcript:
                 continue
             segment.plan = plan
             segment.result, segment.html, segment.outputs = event, None, event.outputs
-            if segment.children is not None:
-                segment.children.end()
+            segment.end_children()
             if event.outcome is not None and event.outcome.approval == "edited":
                 segment.edited = event.tool_arguments
 
@@ -365,7 +377,7 @@ class Transcript:
         numbers = self._sources = numbered(citations, self._sources)
         start = 0
         for segment in self.segments[self._turn_start :]:
-            if segment.kind == "text" and self._as_html is not render.verbatim_html:
+            if segment.kind == "text" and self.as_html is not render.verbatim_html:
                 end = start + len(segment.text)
                 own = [{**each, "end": each["end"] - start} for each in citations if start < each["end"] <= end]
                 segment.add_marks(sources.mark_positions(segment.text, own, numbers))
@@ -376,8 +388,8 @@ class Transcript:
     def _end(self, seconds: float | None = None) -> None:
         self.status, self.over = "", True
         self._end_segment()
-        for children in filter(None, (segment.children for segment in self.segments)):
-            children.end()
+        for segment in self.segments:
+            segment.end_children()
         usage = self._usage
         cached = f" ({usage.cache_read_tokens:,} cached)" if usage.cache_read_tokens else ""
         seconds = monotonic() - self._started if seconds is None else seconds
@@ -475,7 +487,7 @@ class Transcript:
 
     def _call_pieces(self, segment: Segment) -> tuple[list[str], list[str]]:
         """A folded call with its subagents' runs and, while it runs, its printed output; then what stays visible."""
-        outputs = segment.outputs if self._shows_outputs else ()
+        outputs = segment.outputs if self.shows_outputs else ()
         is_running = segment.result is None and not self.over
         block = segment.html
         if block is None:
@@ -489,7 +501,8 @@ class Transcript:
                 timings=self.timings,
             )
             segment.html = None if is_running else block
-        children = segment.children.html() if segment.children is not None else []
+        children = [child.block() for child in segment.children.values()]
+        children += [render.note_html(MORE_RUNS.format(segment.n_more))] if segment.n_more else []
         printed = "".join(outputs_html(printed_in(outputs))) if is_running else ""
         tail = [f'<div class="nbagent-tail"><div>{printed}</div></div>'] if printed else []
         return [block, *children, *tail], [*outputs_html(displayed_in(outputs)), *result_images_html(segment.result)]
@@ -517,20 +530,20 @@ class Transcript:
         if self.over or segment is not self.segments[-1]:
             self._keep_stable(segment, len(segment.text))
             if len(segment.stable_html) > 1 and render.has_link_definitions(segment.text):
-                segment.stable_html[:] = [self._as_html(segment.text)]  # links may be defined after their use
+                segment.stable_html[:] = [self.as_html(segment.text)]  # links may be defined after their use
         rest = segment.text[segment.stable_ends[-1] if segment.stable_ends else 0 :]
-        return [*segment.stable_html, self._as_html(rest)] if rest else segment.stable_html
+        return [*segment.stable_html, self.as_html(rest)] if rest else segment.stable_html
 
     def _keep_stable(self, segment: Segment, end: int) -> None:
         start = segment.stable_ends[-1] if segment.stable_ends else 0
         if end > start:
-            segment.stable_html.append(self._as_html(segment.text[start:end]))
+            segment.stable_html.append(self.as_html(segment.text[start:end]))
             segment.stable_ends.append(end)
 
     def _closing_html(self) -> str:
         """The status during the run; after it, how it ended, and the footer."""
         closing = render.note_html(f"{self.status}…" if self.status else "") + render.note_html(self._ending)
-        if self._footer and not self._is_nested:
+        if self._footer and self._has_footer:
             run = f' data-nbagent-run="{render.escape(self._run_id)}"' if self.timings and self._run_id else ""
             closing += render.footer_html(self._footer, run, self._amounts)
         return closing
@@ -539,8 +552,9 @@ class Transcript:
         """The state of a call that has no result."""
         if self.over:
             return "interrupted"
-        words = f"{segment.progress}…" if segment.progress else last_line(segment.outputs) or "running…"
-        return next((state for key, state in self._waiting if segment.is_named(key)), words)
+        if self._is_waiting(segment):
+            return FOR_YOU
+        return f"{segment.progress}…" if segment.progress else last_line(segment.outputs) or "running…"
 
     def _state_html(self, segment: Segment) -> str:
         """The state of a call as HTML, with a bar and the time."""
@@ -551,12 +565,12 @@ class Transcript:
         bar = f'<progress aria-hidden="true" value="{value}"></progress>' if value else ""
         taken = self._time_html(0 if self._is_waiting(segment) else segment.started)
         words = self._state(segment)
-        is_below = self._shows_outputs and words == last_line(segment.outputs)
+        is_below = self.shows_outputs and words == last_line(segment.outputs)
         text = "" if is_below else f"<span>{render.escape(words)}</span>"
         return f"{RUNS if taken else ''}{bar}{text}{taken}"
 
     def _is_waiting(self, segment: Segment) -> bool:
-        return any(segment.is_named(key) for key, _ in self._waiting)
+        return any(map(segment.is_named, self._waiting))
 
     def _time_html(self, started: float) -> str:
         """Elapsed time; `panel.js` keeps it up to date."""
@@ -583,11 +597,12 @@ class Transcript:
             arguments = segment.event.tool_arguments if segment.edited is None else segment.edited
             call = f"▸ {render.format_call(segment.event.tool_name or '', arguments)}"
             call += " (edited)" if segment.edited is not None else ""
-            below = [*segment.children.lines()] if segment.children is not None else []
+            below = [f"  {line}" for child in segment.children.values() for line in child.call_lines()]
+            below += [f"  {MORE_RUNS.format(segment.n_more)}"] if segment.n_more else []
             if segment.result is None:
                 state = (call, self._state(segment), "" if self.over else self._elapsed(segment.started))
                 return [" ".join(filter(None, state)), *below]
-            shown = segment.outputs if self._shows_outputs else ()
+            shown = segment.outputs if self.shows_outputs else ()
             texts = [part.get("text", part.get("text/plain", "")).rstrip() for part in shown]
             return [call, *below, *filter(None, texts), f"  {render.shortened_with_note(segment.result.content, 200)}"]
         return [] if segment.kind == "thinking" else [segment.plain(segment.text)]
@@ -620,7 +635,7 @@ def _may_have_formulas(text: str) -> bool:
     return "$" in text or "\\" in text
 
 
-# -- subagents' runs: below the call that started them, unfolded while they work ---------------------------------------
+# -- subagents' runs: below the call that started them ---------------------------------------------------------------
 
 
 def own_event(event: Event) -> Event:
@@ -630,82 +645,33 @@ def own_event(event: Event) -> Event:
     return event
 
 
-class Children:
-    """The runs that a tool call started, in order. `new_transcript()` creates a transcript for one run.
+class _Child(Transcript):
+    """A run that a tool call started."""
 
-    A prompt that is one of the call's `arguments` is not shown again.
-    """
+    _has_footer = False
 
-    def __init__(self, new_transcript: Callable[[], Transcript], arguments: Mapping[str, Any]) -> None:
-        self._new_transcript, self._arguments = new_transcript, arguments
-        self._runs: dict[str, _Child] = {}
-        self._more = 0
-
-    def feed(self, event: Event) -> None:
-        """Process an event of one of the runs."""
-        run_id = event.metadata["run_id"]
-        if isinstance(event, events.RunStarted):
-            if len(self._runs) < MAX_RUNS:
-                prompt = "" if event.content in self._arguments.values() else event.content
-                self._runs[run_id] = _Child(event.metadata.get("agent"), prompt, self._new_transcript())
-            else:
-                self._more += 1
-        if child := self._runs.get(run_id):
-            child.feed(event)
-
-    def end(self) -> None:
-        """Mark unfinished runs as interrupted, since the call is over."""
-        for child in self._runs.values():
-            if not child.transcript.over:
-                child.transcript.mark_interrupted()
-
-    def show_edited(self, key: str | None, arguments: dict[str, Any]) -> None:
-        """See `Transcript.show_edited`."""
-        for child in self._runs.values():
-            child.transcript.show_edited(key, arguments)
-
-    def html(self) -> list[str]:
-        """A block for each run."""
-        blocks = [child.html() for child in self._runs.values()]
-        return [*blocks, render.note_html(self._note)] if self._more else blocks
-
-    def lines(self) -> Iterator[str]:
-        """The runs' tool calls, as text."""
-        for child in self._runs.values():
-            yield from (f"  {line}" for line in child.transcript.call_lines())
-        if self._more:
-            yield f"  {self._note}"
-
-    @property
-    def _note(self) -> str:
-        return f"and {self._more:,} more: see agent.trace.tree()"
-
-
-class _Child:
-    """One run."""
-
-    def __init__(self, name: Any, prompt: str, transcript: Transcript) -> None:
-        self.transcript = transcript
-        self._name = str(name or "agent")
-        self._prompt = shortened(" ".join(prompt.split()), PROMPT_CHARS)
+    def __init__(self, above: Transcript, name: str, prompt: str) -> None:
+        super().__init__(timings=above.timings, outputs=above.shows_outputs, as_html=above.as_html)
+        self._waiting = above._waiting
+        self._name, self._prompt = name, shortened(" ".join(prompt.split()), PROMPT_CHARS)
         self._failed = False
         self._html: str | None = None  # once it is final
 
     def feed(self, event: Event) -> None:
-        self.transcript.feed(event)
-        if isinstance(event, events.Interrupted):
-            self.transcript.mark_interrupted()
+        """Process one event."""
+        super().feed(event)
         self._failed = isinstance(event, events.Error)
 
-    def html(self) -> str:
+    def block(self) -> str:
+        """The run as a block, unfolded while it works."""
         if self._html is not None:
             return self._html
-        transcript, head = self.transcript, render.escape(self._name)
+        head = render.escape(self._name)
         if self._prompt:
             head += f' <span class="nbagent-quiet">{render.escape(self._prompt)}</span>'
-        side = '<span class="nbagent-bad">✗ error</span>' if self._failed else render.escape(transcript.summary)
-        side = side if transcript.over else "working…"
-        block = render.details_html(head, side, "".join(transcript.parts()), is_open=not transcript.over)
+        side = '<span class="nbagent-bad">✗ error</span>' if self._failed else render.escape(self.summary)
+        side = side if self.over else "working…"
+        block = render.details_html(head, side, "".join(self.parts()), is_open=not self.over)
         page = f'<div class="nbagent-child">{block}</div>'
-        self._html = page if transcript.over else None
+        self._html = page if self.over else None
         return page

@@ -15,7 +15,7 @@ from typing import Any
 from nbagent.agent.plan import UPDATE_PLAN, plan_in
 from nbagent.chat.checklist import checklist_lines
 from nbagent.chat.throttle import Throttle
-from nbagent.chat.transcript import FOR_YOU, MimeBundle, Transcript, notice_text
+from nbagent.chat.transcript import MimeBundle, Transcript, notice_text
 from nbagent.core import events
 from nbagent.core.citations import numbered
 from nbagent.core.content.images import image_note
@@ -67,7 +67,7 @@ class CellView:
     @contextmanager
     def waiting_for_approval(self, call: FunctionCall) -> Iterator[Callable[[dict[str, Any]], None]]:
         """Show that the call waits for approval. Yields a function that shows edited arguments."""
-        with self.transcript.call_waits(call.id, FOR_YOU):
+        with self.transcript.call_waits(call.id):
             self._throttle.now()
             yield partial(self.transcript.show_edited, call.id)
         self._throttle.now()

@@ -25,7 +25,6 @@ from nbagent.chat.entry import PanelEntry, past_turn
 from nbagent.chat.patch import State
 from nbagent.chat.recorded import Recorded
 from nbagent.chat.throttle import Throttle
-from nbagent.chat.transcript import FOR_YOU
 from nbagent.core import events
 from nbagent.core.background import background_loop, note_main_loop
 from nbagent.core.cells import cell_id_of, is_watched
@@ -329,7 +328,7 @@ class PanelConversation:
         entry, form = prompt.entry, ApprovalForm(call, where_asked(call, definition), self.language)
         entry.add_below(piece := {"widget": form.box.model_id})
         try:
-            with entry.transcript.call_waits(call.id, FOR_YOU):
+            with entry.transcript.call_waits(call.id):
                 self._throttle.now()
                 answer = await form.answer()
             if isinstance(answer, dict) and not isinstance(call, Question):

@@ -27,7 +27,7 @@ from nbagent.chat.look import PANEL_STYLE, SCRIPT
 from nbagent.chat.patch import State, merge_patch
 from nbagent.chat.recorded import Recorded, kept_rows, rows_to_keep
 from nbagent.chat.throttle import Throttle
-from nbagent.chat.transcript import FOR_YOU, Transcript, own_event
+from nbagent.chat.transcript import Transcript, own_event
 from nbagent.core.events import AnyEvent, Approval, Error, Event, ToolResult, ToolStarted
 from nbagent.core.history.history import split_turns
 from nbagent.core.json_text import json_text
@@ -176,7 +176,7 @@ class RunningTurn:
         piece = {"ask": {"id": event.metadata["approval_id"], "html": html}}
         call_id = event.metadata["tool_call_id"]
         asked = self._asked[call_id] = ExitStack()
-        asked.enter_context(self._entry.transcript.call_waits(call_id, FOR_YOU))
+        asked.enter_context(self._entry.transcript.call_waits(call_id))
         self._entry.add_below(piece)
         asked.callback(self._entry.remove_below, piece)
 

@@ -33,7 +33,7 @@ class Allowances:
         self._allowed.append((func, function_version(func), None if allow is Allow.TOOL else arguments))
 
     def cover(self, func: Any, arguments: str) -> bool:
-        """Whether a call was allowed before."""
+        """Whether a person has already allowed such a call."""
         return any(allowed in (None, arguments) for allowed in self._arguments(func))
 
     def describe(self, func: Any) -> str:

@@ -77,7 +77,7 @@ class ToolBinding:
 
 
 def is_same(found: Any, func: Any) -> bool:
-    """Whether both are the same function. Each access to a method creates a new object."""
+    """Whether both are the same function. They may be two objects, since each access to a method creates one."""
     return found is func or (isinstance(found, MethodType) and found == func)
 
 

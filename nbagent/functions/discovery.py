@@ -69,7 +69,7 @@ def settings_of(function: Any) -> dict[str, Any] | None:
 def register_instance_methods(
     registry: FunctionRegistry, instance: Any, prefix: str = "", exclude: Collection[str] = DEFAULT_EXCLUDE
 ) -> list[str]:
-    """Register an object's methods as `prefix` + name, including inherited ones.
+    """Register an object's methods, including inherited ones, as `prefix` + name.
 
     >>> class Shop:
     ...     def price(self, item: str) -> float: ...
@@ -89,7 +89,7 @@ def register_class_methods(
     instance: Any = None,
     exclude: Collection[str] = DEFAULT_EXCLUDE,
 ) -> list[str]:
-    """Register a class's methods, bound to `instance`. Without an instance, only static and class methods."""
+    """Register a class's methods, bound to `instance`. Without one, register only static and class methods."""
     if not isinstance(cls, type):
         raise invalid("cls", cls, "a class", "For the methods of an object, use register_instance_methods.")
     found = _methods(cls, cls if instance is None else instance)

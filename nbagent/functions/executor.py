@@ -139,8 +139,8 @@ class ToolExecutor:
     ) -> ToolExecutor:
         """A copy that offers only the tools in `only`, asks before each call, or has another `timeout`.
 
-        None and False change nothing. An unknown name raises ConfigurationError. The name of a provider tool, such as
-        "web_search", adds it.
+        None and False change nothing. An unknown name raises ConfigurationError. A provider tool's name, such as
+        "web_search", adds that tool.
         """
         other = copy(self)
         if only is not None:
@@ -344,7 +344,7 @@ class ToolExecutor:
             is_over = True
 
     def _in_progress(self, definition: FunctionDefinition, deadline: asyncio.Timeout) -> AbstractContextManager[None]:
-        """Tell the tool, and agents that it calls, which approver to ask, and whether about all calls."""
+        """Give the tool, and agents that it calls, the approver to ask, and whether to ask about all calls."""
         approves_all, approver = self.approve_all or current.get().approves_all, approver_of(self.approver)
         call = CallInProgress(definition, approver, asyncio.get_running_loop(), copy_context(), deadline)
         return changed(approver=approver, approves_all=approves_all, call_in_progress=call)

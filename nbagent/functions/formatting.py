@@ -73,7 +73,7 @@ def format_result(result: Any, whole: bool = False) -> Content:
 
 
 def _is_image(value: Any) -> bool:
-    """Whether it is an image, or the bytes of an image file or a PDF."""
+    """Whether a value is an image, or the bytes of an image file or a PDF."""
     value = _displayed(value)
     is_file = isinstance(value, bytes) and (image_media_type(value) is not None or value.startswith(PDF_MARK))
     return is_image_object(value) or is_file
@@ -133,8 +133,8 @@ def _text(value: Any, whole: bool) -> str:
 class _JsonConverter:
     """Converts a value to JSON data. Values without a JSON form become text, and missing ones None.
 
-    A note replaces what exceeds the limits; with `whole`, ValueError is raised instead. `_left` counts the characters
-    and items of all levels together.
+    A note replaces anything beyond the limits; with `whole`, ValueError is raised instead. `_left` counts the
+    characters and items of all levels together.
     """
 
     def __init__(self, whole: bool = False) -> None:
@@ -200,7 +200,7 @@ class _JsonConverter:
 
 
 def _rows_of(table: Any) -> dict[str, Any]:
-    """The columns, index and rows of a data frame or series. polars' tables have no index."""
+    """The columns, index and rows of a data frame or series. Polars tables have no index."""
     frame = (table if len(table.shape) == 2 else table.to_frame()).head(_MAX_ITEMS + 1)
     return frame.to_dict("split") if hasattr(frame, "iloc") else {"columns": frame.columns, "data": frame.rows()}
 
@@ -230,8 +230,8 @@ def in_order(items: Iterable[Any]) -> list[Any]:
 def table_text(value: Any, n_rows: int | None = None, columns: list[str] | None = None) -> str | None:
     """A data frame or series of pandas, polars or a similar library as text, or None for any other value.
 
-    The text has the first `n_rows` rows, by default all of a short table and ten of a long one, and `columns` if
-    given.
+    The text has the first `n_rows` rows, by default all of a short table and ten of a long one. If given,
+    `columns` limits its columns.
     """
     if not _is_table(value):
         return None

@@ -38,13 +38,13 @@ def python_of(definition: FunctionDefinition, arguments: Mapping[str, Any]) -> s
 
 
 class _Substitution(ast.NodeTransformer):
-    """Replaces names by values."""
+    """Replaces names with values."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self._values = values
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        """Replace a name by a literal."""
+        """Replace a name with a literal."""
         if node.id not in self._values or not isinstance(node.ctx, ast.Load):
             return node
         return ast.parse(repr(self._values[node.id]), mode="eval").body

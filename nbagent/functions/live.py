@@ -97,7 +97,7 @@ def tool(
     """Offer a function to the agents of this process; returns the function unchanged.
 
     - `name`, `description`: by default the function's name and docstring.
-    - `approve`: True asks a person before each call. A function of some of the arguments decides whether to.
+    - `approve`: True asks a person before each call. A function of some of the arguments returns whether to ask.
     - `parallel`: False never runs the call at the same time as another call of its turn.
     - `main_thread`: True calls a sync function on the main thread.
     - `timeout`: seconds for one call. None means the executor's timeout, `math.inf` no limit.
@@ -134,8 +134,8 @@ def tool(
 def as_tool(item: Any, name: str | None = None) -> FunctionDefinition:
     """Convert a user's tool: a definition, a function, another package's tool, or a provider tool's name.
 
-    A function keeps its options from `tool` or `agent_callable`. Without options, it is called `name`, or
-    by its own name.
+    A function keeps its options from `tool` or `agent_callable`. If these do not name it, it is called `name`, or by
+    its own name.
     """
     if isinstance(item, FunctionDefinition):
         return item

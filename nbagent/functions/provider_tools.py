@@ -31,7 +31,7 @@ def web_search(
 ) -> FunctionDefinition:
     """The provider's web search, for `tools=[...]`. Citations are in `result.citations` and `trace.citations`.
 
-    - `max_uses`: searches in one request
+    - `max_uses`: the maximum number of searches in one request
     - `allowed_domains` or `blocked_domains`: such as `["python.org"]`
     - `user_location`: any of city, region, country (two letters) and timezone
 

@@ -169,7 +169,7 @@ def _invalid_name(name: object, func: object) -> ConfigurationError:
 
 
 class FunctionRegistry:
-    """Functions by name. Subclass it for permissions, statistics or caching: `before_call`, `after_call`."""
+    """Functions by name. Override `before_call` and `after_call` for permissions, statistics or caching."""
 
     def __init__(self) -> None:
         self._entries: dict[str, FunctionDefinition] = {}
@@ -201,7 +201,7 @@ class FunctionRegistry:
         self._completed.pop(definition.name, None)
 
     def set_tools(self, definitions: Iterable[FunctionDefinition]) -> None:
-        """Replace all tools. An unchanged tool stays, with its approvals for the session."""
+        """Replace all tools. An unchanged tool keeps its approvals for the session."""
         wanted = {definition.name: definition for definition in definitions}
         for name in self.names():
             if name not in wanted:
@@ -254,7 +254,7 @@ class FunctionRegistry:
         return [definition.to_dict() for definition in definitions if definition is not None]
 
     def only(self, names: Iterable[str]) -> FunctionRegistry:
-        """A live view of some of the tools, which follows changes here. A string is one name.
+        """A live view of some of the tools, which follows changes here. A string counts as one name.
 
         Raises ConfigurationError for a name that is not registered.
         """
@@ -277,7 +277,7 @@ class FunctionRegistry:
         return None
 
     def before_any_call(self, definition: FunctionDefinition) -> None:
-        """Called before a function of this registry, or of one joined with it, runs. Raise `ToolError` to refuse."""
+        """Called before each call to a function here or in a joined registry. Raise `ToolError` to refuse."""
 
     def after_call(self, definition: FunctionDefinition, arguments: dict[str, Any], outcome: ToolOutcome) -> Any:
         """Called after each call with valid arguments. May be `async`. Its return value is ignored."""

@@ -48,7 +48,7 @@ def _digest(text: str) -> str:
 
 
 def record_cell(cell_id: str, filename: str) -> None:
-    """Record that a notebook cell runs with its code compiled under this file name."""
+    """Record the file name under which a notebook cell's code is compiled."""
     _CELLS[filename] = cell_id
 
 

@@ -134,7 +134,7 @@ def _unexpected(path: str, known: Iterable[str]) -> ArgumentProblem:
 
 
 def _is_repaired(data: dict[str, Any], steps: Sequence[int | str], is_expected: Callable[[Any], bool]) -> bool:
-    """Try to replace JSON text by the expected value, or a number by the expected text. Returns whether that worked."""
+    """Try to replace JSON text with the expected value, or a number with text. Returns whether that worked."""
     if not steps:
         return False
     *above, last = steps

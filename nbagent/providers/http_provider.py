@@ -293,14 +293,14 @@ class HTTPProvider(StreamingProvider):
     ) -> Any:
         """POST `body`, or GET if it is None, and return the JSON response. Raises the same errors as a request.
 
-        For requests that do not go to a model. Unless `is_repeatable`, it is never sent twice. `betas` are API betas.
+        For requests that are not for a model. Unless `is_repeatable`, they are never sent twice. `betas` are API betas.
         """
         async with aclosing(self.read(path, read_body, body, is_repeatable, betas)) as items:
             (answer,) = [item async for item in items]
         return answer
 
     def lines(self, path: str) -> AsyncGenerator[dict[str, Any]]:
-        """GET a file of JSON lines, and yield them as they arrive. A broken connection starts it over."""
+        """GET a file of JSON lines, and yield them as they arrive. A broken connection restarts the download."""
         return self.read(path, read_lines)
 
     async def read(

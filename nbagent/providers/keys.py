@@ -27,7 +27,7 @@ COLAB_RETRY_S = 10.0
 
 
 class KeyRing:
-    """The keys that were typed, and a search of all places."""
+    """Keeps typed keys, and looks for keys in all places."""
 
     def __init__(self) -> None:
         self._typed: dict[str, str] = {}

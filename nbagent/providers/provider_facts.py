@@ -109,7 +109,7 @@ class Compaction:
 
 
 def same_words(*names: str, **others: str) -> dict[str, str]:
-    """The provider's names for levels: the same as ours, or other ones.
+    """The provider's names for levels: `names` are the same as ours, `others` differ.
 
     >>> same_words("low", "high", max="highest")
     {'low': 'low', 'high': 'high', 'max': 'highest'}
@@ -178,7 +178,7 @@ class ProviderFacts:
     replay_fields: tuple[str, ...] = ()
     #: A field that every assistant message must have, empty if nothing was received.
     replay_always: str = ""
-    #: Whether an answer's images go back unchanged in its `images` (chat completions).
+    #: Whether an answer's images are sent back unchanged in its `images` (chat completions).
     replay_images: bool = False
     #: A regular expression for the call ids that the provider accepts. Others are replaced.
     call_id: str = ""
@@ -219,7 +219,7 @@ class ProviderFacts:
         return self.pdfs and self.takes_images(model)
 
     def holds_schema_with_tools(self, model: str) -> bool:
-        """Whether the model can call tools and then answer in a schema. Others would call none, or refuse."""
+        """Whether the model can call tools and then answer as a schema says. Others would call none, or refuse."""
         return bool(self.schema_with_tools and re.match(self.schema_with_tools, model, re.IGNORECASE))
 
     def api_key(self, address: str = "") -> str | None:

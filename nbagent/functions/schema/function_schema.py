@@ -48,7 +48,7 @@ logger = logging.getLogger("nbagent")
 class FunctionSchema:
     """A function's description, and the JSON Schema and pydantic adapter for its parameters.
 
-    `adapter` validates arguments by name, and adds the `defaults` of missing ones. `positional` lists the
+    `adapter` validates arguments by name, and adds `defaults` for missing ones. `positional` lists the
     positional-only parameters, `run_contexts` those that receive a `RunContext`, and `problems` those that
     can't be described to a model and therefore accept anything.
     """

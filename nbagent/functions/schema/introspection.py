@@ -95,7 +95,7 @@ def patched_annotations(target: Any) -> dict[str, Any]:
 
 
 def patched_definition(target: Any) -> FunctionNode | None:
-    """Read the definition of a function that `%autoreload` patched in place from its file. None for other functions.
+    """Read a function's definition from its file if `%autoreload` patched it in place. None for other functions.
 
     IPython compiles that function alone, so its lines are counted from 1 (from 2 in a class). The function keeps its
     earlier annotations. A function that is really in the first lines of its file is also found, which is harmless.

@@ -6,7 +6,7 @@ https://platform.claude.com/docs/en/api/messages/create
 
 A request may have four prompt-cache breakpoints, none of which may outlast an earlier one. The user's own, in a content
 part or a tool, stay unchanged. Ours use the rest, in this order: the last group of user messages (which reads earlier
-content from the cache and writes new content), the system prompt, the second-last group, the tools. Breakpoints:
+content from the cache and writes new content), the system prompt, the group before the last, the tools. Breakpoints:
 https://platform.claude.com/docs/en/build-with-claude/prompt-caching
 """
 

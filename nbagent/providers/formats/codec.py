@@ -75,7 +75,7 @@ class Decoder(ABC):
         return [call.begun()]
 
     def _tool_ended(self, result: ProviderCall) -> list[Event]:
-        """Its result has arrived. The call itself may be in the previous, paused answer."""
+        """The result of such a call has arrived. The call itself may be in the previous, paused answer."""
         call = self._provider_calls.get(result.id)
         if call is None:
             self._provider_calls[result.id] = result
@@ -227,7 +227,7 @@ class Codec(ABC):
         return extras if isinstance(extras, dict) and extras.get("provider") == self.facts.name else {}
 
     def _holds_images(self, message: LLMMessage) -> bool:
-        """Whether a message can contain images. An answer can if its pieces go back unchanged."""
+        """Whether a message can contain images. An answer can if its pieces are sent back unchanged."""
         return message.role != "assistant" or self._native_pieces(message) is not None
 
     def encode_message(self, message: LLMMessage) -> bytes:

@@ -11,7 +11,7 @@ from nbagent.errors import ConfigurationError
 
 
 def sendable_documents(messages: Sequence[LLMMessage], takes_pdfs: bool) -> Sequence[LLMMessage]:
-    """Replace PDFs by their text: those in tool results, and all of them if the model does not accept PDFs.
+    """Replace PDFs with their text: those in tool results, and all of them if the model does not accept PDFs.
 
     Raises `ConfigurationError` if a document in the prompt has no text. Earlier documents become descriptions.
     """
@@ -32,7 +32,7 @@ def _needs_text(message: LLMMessage, takes_pdfs: bool) -> bool:
 
 
 def _with_text(message: LLMMessage, is_prompt: bool) -> LLMMessage:
-    """The message with its documents as text. It caches the result, so a PDF is read only once."""
+    """The message with its documents as text. The result is cached in it, so a PDF is read only once."""
     cached: LLMMessage | None = message.encoded.get(_with_text)
     if cached is None:
         parts = [] if isinstance(message.content, str) else message.content

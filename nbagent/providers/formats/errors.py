@@ -150,7 +150,7 @@ _LASTING = (AuthenticationError, ModelNotFoundError, ContextLengthError, ImageIn
 
 
 def error_in_answer(body: Any) -> ProviderError:
-    """The error in a response with status 200. It is retryable unless it would recur."""
+    """The error in a response with status 200. It is retryable unless a retry would fail again."""
     message, words = error_message(body)
     cls = error_class(message, words)
     return cls(message, code=error_code(body), should_retry=not issubclass(cls, _LASTING))

@@ -417,7 +417,7 @@ class ChatCodec(Codec):
         return [data] if any(data[key] for key in data if key != "role") else []
 
     def _holds_images(self, message: LLMMessage) -> bool:
-        """See `Codec`. Results can't; an answer's images go back in a separate field, if the provider has one."""
+        """See `Codec`. Results can't; an answer's images are sent back in a separate field, if there is one."""
         if message.role != "assistant":
             return message.role != "tool"
         return self.facts.replay_images and has_image(message.content) and "images" in self._native(message)

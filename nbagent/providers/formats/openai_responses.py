@@ -313,7 +313,7 @@ class ResponsesCodec(Codec):
         ]
 
     def _sendable(self, pieces: list[dict[str, Any]]) -> list[dict[str, Any]] | None:
-        """Reasoning goes back only to models that reason, and only with content, since the server stores nothing.
+        """Reasoning is sent back only to models that reason, and only with content: the server stores nothing.
 
         The API refuses reasoning that is not followed by another item.
         """

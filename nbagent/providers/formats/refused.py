@@ -180,7 +180,7 @@ def _omission(tool: Mapping[str, Any]) -> str:
 
 
 def _without_tools(head: dict[str, Any], changes: Changes) -> dict[str, Any]:
-    """The head without the omitted tools or a choice of one. If no tools are left, it has no tool fields."""
+    """The head without the omitted tools and any choice of one. If no tools are left, it has no tool fields."""
     kept: list[Mapping[str, Any]] = []
     omitted: set[str] = set()
     for tool in head["tools"]:

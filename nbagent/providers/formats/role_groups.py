@@ -1,4 +1,4 @@
-"""Groups consecutive messages of the same side, for formats in which the two sides alternate."""
+"""Groups consecutive messages from the same side, for formats in which the two sides alternate."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def _overlap(text: str, tag: str) -> int:
 
 
 def split_missing_open(text: str) -> tuple[str, str]:
-    r"""`(text, thinking)` of a whole answer without an opening tag, which the chat template had already written.
+    r"""Split a whole answer into `(text, thinking)` if the opening tag was already in the chat template.
 
     >>> split_missing_open("Let me see.\n</think>\nYes.")
     ('Yes.', 'Let me see.')

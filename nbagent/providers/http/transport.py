@@ -94,7 +94,7 @@ def import_packages(package: str) -> None:
 
 
 class HttpxTransport(Transport):
-    """Sends through httpx, with the key as a bearer token, or as it is in the header `key_header`."""
+    """Sends through httpx, with the key as a bearer token, or unchanged in the header `key_header`."""
 
     def __init__(self, client: Any = None, key_header: str | None = None) -> None:
         super().__init__(client, "httpx2", "httpx")

@@ -175,8 +175,8 @@ class AnthropicBaseProvider(HTTPProvider):
     """A provider with the Messages format.
 
     `cache` sets how long the provider caches the start of a conversation: `"5m"` (or True, the default), or False for
-    no caching. Claude also accepts `"1h"`, which costs more to write. A request has at most four breakpoints. Your own
-    breakpoints (`cache_control` in a content part) count towards these four and take precedence.
+    no caching. Claude also accepts `"1h"`, whose cache writes cost more. A request has at most four breakpoints. Your
+    own breakpoints (`cache_control` in a content part) count towards these four and take precedence.
 
     >>> from nbagent.providers import MiniMaxProvider
     >>> MiniMaxProvider(cache="1h")

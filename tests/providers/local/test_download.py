@@ -231,7 +231,7 @@ def test_a_wrong_file_for_a_larger_model_is_not_kept(tmp_path, larger, monkeypat
         assert left_in(tmp_path) == []
     asked = len(larger.requests)
     monkeypatch.setattr("shutil.disk_usage", lambda folder: Mock(free=1))
-    with pytest.raises(LocalModelError, match=r"tiny \(1 MB\) can't be kept in .*: .*No space left on device. Free"):
+    with pytest.raises(LocalModelError, match=r"tiny \(1 MB\) can't be stored in .*: .*No space left on device. Free"):
         pull(LARGER_MODELS["tiny"])
     assert (len(larger.requests), left_in(tmp_path)) == (asked, [])
 

@@ -43,7 +43,7 @@ AnswersKey = tuple[str, ModelKey | None]
 
 
 def record(path: str | os.PathLike[str]) -> Recording:
-    """Record the answers to all agents, in cells, panels and scripts, in this block or until `stop()`.
+    """Record the answers that all agents receive, in cells, panels and scripts, in this block or until `stop()`.
 
     The first answer replaces the file's old content. Keys, and the values of environment variables whose names look
     like secrets, are not written. Everything else is, including tool results.

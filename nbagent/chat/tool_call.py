@@ -162,7 +162,7 @@ def _is_data_frame(value: Any) -> bool:
 
 
 def _table_html(frame: Any) -> str:
-    """The first rows and columns of a DataFrame, escaped. Numbers are right-aligned, missing values are dashes."""
+    """The first rows and columns of a DataFrame, escaped. Numbers are right-aligned, and missing values are dashes."""
     head = frame.iloc[:MAX_ROWS, :MAX_COLUMNS]
     classes = ["", *(' class="n"' if getattr(dtype, "kind", "O") in "iufc" else "" for dtype in head.dtypes)]
     head = head.astype(object).where(head.notna(), "–")

@@ -295,7 +295,7 @@ class Transcript:
             self._add(Segment("tool", key=key, answer=0 if writes_plan else self._answers, event=event))
 
     def _show_speaker(self, name: str | None) -> None:
-        """Name the team member who speaks next, if it is another one."""
+        """Show the name of the team member who speaks next, if the speaker has changed."""
         self.new_speaker = name if name and name != self._speaker else ""
         if self.new_speaker:
             page = f'<div class="nbagent-speaker {render.NO_TEX}">{render.escape(self.new_speaker)}</div>'
@@ -303,7 +303,7 @@ class Transcript:
         self._speaker = name
 
     def _feed_child(self, event: events.ChildEvent) -> None:
-        """Show a child run's event below its call. Its usage counts here too."""
+        """Show a child run's event below its call. Its usage is added to this run's."""
         if isinstance(own := own_event(event), events.UsageReport):
             self._add_usage(own)
         child, run_id = event.event, event.event.metadata["run_id"]

@@ -118,7 +118,7 @@ def _offer_fix() -> None:
 
 
 def _begin_pages() -> None:
-    """Mark agents' changes in the page, including an earlier kernel's."""
+    """Mark agents' changes in the page, including changes from an earlier kernel."""
     from nbagent.notebook.document.live import notebook_pages  # loads widgets
 
     notebook_pages()

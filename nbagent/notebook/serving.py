@@ -42,7 +42,7 @@ class NotebookServing(ABC):
         self._context.run(set_current, has_no_cell_output=True, approver=approver)
 
     def _show(self, before: str, address: str, after: str) -> None:
-        """Show how to connect, and the forms below. From now on, notice each cell's end."""
+        """Show how to connect, and the forms below. From now on, follow the notebook's agent after each cell."""
         first, pre, last = map(render.escape, (before, address, after))
         page = f'{render.note_html(first)}<pre style="white-space: pre-wrap">{pre}</pre>{render.note_html(last)}'
         bundle = {"text/plain": f"{before}\n{address}\n{after}", "text/html": render.output_html(page)}
@@ -67,7 +67,7 @@ class NotebookServing(ABC):
 
     @abstractmethod
     def _follow(self, agent: Agent) -> None:
-        """Serve this agent from now on: the current one, after each cell."""
+        """Serve this agent from now on. It is called after each cell with the notebook's current agent."""
 
     def stop(self) -> None:
         """End calls and connections, free the port, and remove the token from the notebook."""

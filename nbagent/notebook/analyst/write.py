@@ -246,8 +246,7 @@ class _Work:
         return analyst
 
     def _observe(self, event: Event) -> None:
-        """Report the progress, by the steps of the plan, after each event: each may change the cost."""
-
+        """Report the progress by the plan's steps. This happens after each event, since each may change the cost."""
         if isinstance(event, ToolResult) and (steps := plan_in(event)):
             doing = next((step.step for step in steps if step.status == "doing"), self._now.doing)
             done = sum(step.status in ("done", "dropped") for step in steps)

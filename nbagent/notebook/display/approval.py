@@ -250,7 +250,7 @@ class ApprovalForm:
         self._more.layout.display, self._run.disabled = "none", False
 
     def _set_editing(self, is_editing: bool) -> None:
-        """Start editing the arguments, which can then be approved only once, or restore the model's."""
+        """Start editing the arguments, which can then be approved only once, or restore the model's arguments."""
         self._show_all()
         for widget in (self._arguments, self._cancel):
             widget.layout.display = "" if is_editing else "none"

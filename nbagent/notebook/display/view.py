@@ -135,7 +135,7 @@ class TerminalView:
                 self._print(reason)
 
     def _print_call(self, event: Event, indent: str = "") -> None:
-        """Print a tool call, or one of a subagent."""
+        """Print a tool call of the agent or of a subagent."""
         match event:
             case events.ChildEvent(event=inner):
                 self._print_call(inner, f"{indent}  ")

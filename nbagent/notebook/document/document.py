@@ -320,7 +320,7 @@ def _id_above(cells: list[NotebookCell], place: int) -> str:
 
 
 def _place_below(ids: list[str], below: str | None) -> int:
-    """The place below a cell, among these. Raises `CellChangedError` if there is none."""
+    """The place below a cell among these cells. Raises `CellChangedError` if there is none."""
     if not below:
         return len(ids) if below is None else 0
     if below not in ids:

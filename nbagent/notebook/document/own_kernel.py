@@ -153,7 +153,7 @@ class OwnKernel:
 
 
 def _show_error(cell: Any, cell_index: int, execute_reply: Any) -> None:
-    """Turn an error into an output if the kernel did not, as for an unknown magic, about which IPython only prints."""
+    """Add the error as an output if the kernel sent none. For an unknown magic, IPython only prints a message."""
     from nbformat.v4 import new_output
 
     raised = {key: execute_reply["content"].get(key, []) for key in ("ename", "evalue", "traceback")}

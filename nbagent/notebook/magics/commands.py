@@ -314,7 +314,7 @@ def _registered(agent: Agent, name: str) -> list[str]:
 
 
 def _tool_name(name: str) -> str:
-    """`shop.price` as a tool name."""
+    """The tool name for a name such as `shop.price`."""
     return name.replace(".", "_")
 
 

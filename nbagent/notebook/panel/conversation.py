@@ -291,7 +291,9 @@ class PanelConversation:
         return await self.agent.chat_stream(entry.message, branch_at=entry.replaces, origin=origin).collect()
 
     def _finish(self, prompt: PendingPrompt, task: asyncio.Task[AgentResult]) -> None:
-        """The prompt was answered, failed, or was stopped. A run's errors have already arrived as events."""
+        """Handle the end of a prompt that was answered, failed or was stopped. A run's errors have already arrived as
+        events.
+        """
         self._process_events()
         self._pending.remove(prompt)
         entry = prompt.entry

@@ -132,7 +132,7 @@ class Mentions:
 
 
 def _files(typed: str) -> Iterator[Suggestion]:
-    """Files and folders whose path starts like this. Hidden ones are suggested only once the dot is typed."""
+    """Files and folders whose paths start with `typed`. Hidden ones are suggested only once the dot is typed."""
     folder, prefix = os.path.split(typed.lstrip('"'))
     try:
         with os.scandir(os.path.expanduser(folder) or ".") as entries:

@@ -141,7 +141,7 @@ class ChatPanel(anywidget.AnyWidget):
         return actions[message["do"]]()
 
     def _greet(self, language: str) -> None:
-        """A page shows the panel, in this language. It may have missed patches, and its clock may be off."""
+        """Send everything to a page that shows the panel. It may have missed patches, and its clock may be off."""
         self._conversation.language = language
         self.send({"state": self._shown, "now": time()})
 

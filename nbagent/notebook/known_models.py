@@ -112,7 +112,7 @@ def model_facts(provider: str, model: str) -> ModelFacts:
 def local_models() -> dict[str, LocalModel]:
     """The models on this machine by `provider:model`: nbagent's own models, and the models of running servers.
 
-    Blocks. If two servers have a model with the same name, the first server's is used.
+    This call blocks. If two servers have a model with the same name, the first server's is used.
     """
     embedded = f"local:{SMOLLM2.name}"
     found = {embedded: LocalModel("local", f"{_bytes(SMOLLM2.gguf_bytes)} of weights", embedded)}

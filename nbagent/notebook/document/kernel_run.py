@@ -167,7 +167,7 @@ class _CellRun:
 
     @contextmanager
     def _stoppable(self) -> Iterator[None]:
-        """In this block, the stop button and the time limit raise an error in the code, or cancel it while it awaits."""
+        """In this block, the stop button and the time limit raise an error in the code, or cancel it if it awaits."""
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
 

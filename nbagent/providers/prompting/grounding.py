@@ -38,7 +38,12 @@ THRESHOLD = 1.5
 LEAST = -4
 #: The least that a piece must suit a parameter in a follow-up, whose other words say nothing.
 LEAST_CHANGED = -1
-_FOLLOW_UP = re.compile(r"\s*(and|(and )?(what|how) about)\b", re.IGNORECASE)
+#: How a follow-up starts. A sentence with a question word or a verb is a request of its own.
+_FOLLOW_UP = re.compile(
+    r"\s*(ok(ay)?,? )?(and|now for|same for|(what|how) about)\b"
+    r"(?!.*\b(who|what|when|where|which|why|how|is|are|was|were|do|does|did|can|could|should|will|would)\b)",
+    re.IGNORECASE | re.DOTALL,
+)
 #: How much likelier a leftover name or quotation is for an optional parameter.
 REST = 2.0
 #: The most values that the model chooses among, and how much less likely than the first they may be.
@@ -60,6 +65,8 @@ _KINDS = {
 }
 #: Parameters that differ only in such words mean the same kind of thing.
 _ENDS = _stems("start end first second origin destination from to source target departure arrival one two")
+#: Words of a follow-up that say nothing about the values.
+_FILLERS = _stems("again instead now ok okay please same then too")
 #: Words before a place.
 _PLACE_LINKS = frozenset(str.split("around at for from in near to"))
 _NEGATIONS = frozenset(str.split("don't exclude excluding no not without"))
@@ -467,12 +474,12 @@ class Filling:
         for name, piece in self.chosen.items():
             rivals = self._open("string", None) if piece.kind == "words" else []
             fit, *others = (_weighed(self.text_features(piece, each), _TEXT) for each in (name, *rivals))
-            if self.fits[name] > LEAST_CHANGED and all(other < fit for other in others):
+            if piece.kind != "clause" and self.fits[name] > LEAST_CHANGED and all(other < fit for other in others):
                 changed.add(name)
         pieces = [piece for name in changed for piece in (self.chosen[name], *self._column(name))]
         used = {place for piece in pieces for place in piece.places}
         rest = {self.reading.stems[i] for i in range(len(self.reading)) if self.reading.is_word(i) and i not in used}
-        if not changed or rest - self.spoken:
+        if not changed or rest - self.spoken - _FILLERS:
             return []
         kept = {name: [value] for name, value in earlier.items()}
         return [{**kept, **{name: call[name] for name in changed}} for call in self._calls()]

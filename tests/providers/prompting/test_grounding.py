@@ -86,6 +86,8 @@ def test_several_values_for_one_argument_are_several_calls(request_text, asked, 
         ("And size 44?", SHOES, {"size": 43, "brand": "Acme"}, [{"size": 44, "brand": "Acme"}]),
         ("And to Lima?", ROUTE, {"start": "Oslo", "end": "Rome"}, []),  # either end
         ("What about the mayor of Oslo?", WEATHER, {"city": "Rome"}, []),
+        ("ok, now for Oslo instead", WEATHER, {"city": "Rome"}, [{"city": "Oslo"}]),
+        ("And who is Anna?", WEATHER, {"city": "Rome"}, []),
         ("And thank you!", WEATHER, {"city": "Rome"}, []),
         ("Oslo", WEATHER, {"city": "Rome"}, []),
     ],

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from nbagent.errors import AuthenticationError, ConfigurationError
 from nbagent.providers.http.address import checked_address, without_credentials
-from nbagent.providers.http.redaction import Redactor, is_telling, secrets_in
+from nbagent.providers.http.redaction import Redactor, is_secret_name, secrets_in
 from nbagent.providers.provider_facts import ProviderFacts
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class Access:
     @property
     def is_portable(self) -> bool:
         """Whether another process, which looks up the key itself and lacks your client, can create this provider."""
-        is_secret = self._has_login or self._is_given or any(map(is_telling, self.headers))
+        is_secret = self._has_login or self._is_given or any(map(is_secret_name, self.headers))
         return self._client is None and not is_secret
 
     def check_portable(self) -> None:

@@ -108,10 +108,10 @@ class Compaction:
         return fits and re.search(self.models, model.lower()) is not None
 
 
-def same_words(*names: str, **others: str) -> dict[str, str]:
+def level_names(*names: str, **others: str) -> dict[str, str]:
     """The provider's names for levels: `names` are the same as ours, `others` differ.
 
-    >>> same_words("low", "high", max="highest")
+    >>> level_names("low", "high", max="highest")
     {'low': 'low', 'high': 'high', 'max': 'highest'}
     """
     return {name: name for name in names} | others

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from nbagent.core.render.control_chars import show_control_chars
-from nbagent.providers.http.redaction import Redactor, is_telling
+from nbagent.providers.http.redaction import Redactor, is_secret_name
 from nbagent.text import without_keys
 
 
@@ -40,7 +40,7 @@ class Address:
     def masked(self, text: str) -> str:
         """Text from or about the server, without its secrets and with visible control characters."""
         keys = [secret for _, secret in _words(self.command) if secret]
-        keys += [value for name, value in self.env.items() if is_telling(name)]
+        keys += [value for name, value in self.env.items() if is_secret_name(name)]
         return show_control_chars(without_keys(Redactor(keys, "SECRET", self.url, self.headers).text(text)))
 
 
@@ -49,9 +49,9 @@ def _words(command: Iterable[str]) -> Iterator[tuple[str, str]]:
     before = ""
     for word in command:
         option, _, value = word.partition("=")
-        if value and is_telling(option.lstrip("-")):
+        if value and is_secret_name(option.lstrip("-")):
             yield f"{option}=***", value
-        elif before.startswith("-") and not word.startswith("-") and "=" not in before and is_telling(before):
+        elif before.startswith("-") and not word.startswith("-") and "=" not in before and is_secret_name(before):
             yield "***", word
         else:
             yield shlex.quote(word), ""

@@ -308,7 +308,7 @@ class MessagesCodec(Codec):
         return text_of(pieces), [(block.get("id"), block.get("name"), block.get("input")) for block in uses]
 
     def _sendable(self, pieces: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        return [self._fitting(block) for block in pieces if self._is_taken(block)]
+        return [self._fitting(block) for block in pieces if self._is_accepted(block)]
 
     def _answer_pieces(self, message: LLMMessage) -> list[dict[str, Any]]:
         uses: list[dict[str, Any]] = [
@@ -341,7 +341,7 @@ class MessagesCodec(Codec):
             return block
         return block | {"id": fitting_id(block["id"], self.facts.call_id), "name": fitting_name(block.get("name"))}
 
-    def _is_taken(self, block: Mapping[str, Any]) -> bool:
+    def _is_accepted(self, block: Mapping[str, Any]) -> bool:
         """Whether the API accepts a block. It refuses empty texts, and Claude refuses thinking without a signature."""
         if block.get("type") == "text":
             return bool(block.get("text", "").strip())

@@ -14,9 +14,9 @@ from typing import Any
 
 from nbagent.providers.formats.tool_schema import both
 
-_TAKEN = (*str.split("type enum minimum maximum minItems maxItems"), "additionalProperties")
+_ACCEPTED = (*str.split("type enum minimum maximum minItems maxItems"), "additionalProperties")
 _INNER = ("items", "additionalProperties")
-_TOLD = (
+_DESCRIBED = (
     *str.split("const enum format pattern minLength maxLength exclusiveMinimum exclusiveMaximum multipleOf"),
     *str.split("uniqueItems minProperties maxProperties not"),
 )
@@ -49,9 +49,9 @@ def gemini_schema(
             found[word] = [convert(item) for item in value]
         elif word in _INNER and isinstance(value, Mapping):
             found[word] = convert(value)
-        elif word in _TAKEN and (word != "enum" or all(isinstance(item, str | int | float) for item in value)):
+        elif word in _ACCEPTED and (word != "enum" or all(isinstance(item, str | int | float) for item in value)):
             found[word] = value
-        elif word in _TOLD:
+        elif word in _DESCRIBED:
             notes.append(f"{word}: {json.dumps(value, ensure_ascii=False)}")
     text = " ".join(filter(None, (schema.get("description"), f"({'; '.join(notes)})" if notes else "")))
     return found | ({"description": text} if text else {})

@@ -54,17 +54,17 @@ _PARAGRAPH = "\n\n"
 class _OpenItem:
     """An output item that is still arriving: its start, its pieces by field, and its end."""
 
-    __slots__ = ("begun", "ended", "part", "pieces")
+    __slots__ = ("ended", "part", "pieces", "start")
 
     def __init__(self) -> None:
-        self.begun: dict[str, Any] = {}
+        self.start: dict[str, Any] = {}
         self.ended: dict[str, Any] | None = None
         self.pieces: dict[str, list[str]] = {}
         self.part = 0
 
     def joined(self) -> dict[str, Any]:
         """The item, joined from its pieces, since its end never arrived."""
-        item = dict(self.begun)
+        item = dict(self.start)
         grown = {name: "".join(pieces) for name, pieces in self.pieces.items()}
         if "arguments" in grown:
             item["arguments"] = grown["arguments"]
@@ -92,7 +92,7 @@ class ResponsesDecoder(Decoder):
         if kind in _DELTAS:
             return self._delta(event["output_index"], _DELTAS[kind], event)
         if kind == "response.output_item.added":
-            return self._item_begun(event["output_index"], event["item"])
+            return self._item_started(event["output_index"], event["item"])
         if kind == "response.output_item.done":
             return self._item_ended(event["output_index"], event["item"])
         if kind == "response.function_call_arguments.done":
@@ -142,8 +142,8 @@ class ResponsesDecoder(Decoder):
             parts=_parts_with_images(items),
         )
 
-    def _item_begun(self, index: int, item: dict[str, Any]) -> list[Event]:
-        self._items[index].begun = dict(item)
+    def _item_started(self, index: int, item: dict[str, Any]) -> list[Event]:
+        self._items[index].start = dict(item)
         if item.get("type") == "function_call":
             return [ToolCallDelta("", item.get("name"), metadata={"index": index})]
         if name := responses_tools.NAMES.get(item.get("type") or ""):  # its arguments are known only at its end
@@ -158,7 +158,7 @@ class ResponsesDecoder(Decoder):
             return self._thinking(item, name, piece, event.get(f"{name}_index") or 0)
         item.pieces.setdefault(name, []).append(piece)
         if name == "arguments":
-            return [ToolCallDelta(piece, item.begun.get("name"), metadata={"index": index})]
+            return [ToolCallDelta(piece, item.start.get("name"), metadata={"index": index})]
         return [Text(piece)]
 
     def _thinking(self, item: _OpenItem, name: str, piece: str, part: int) -> list[Event]:
@@ -176,12 +176,12 @@ class ResponsesDecoder(Decoder):
         item = self._items[index]
         shown = "arguments" in item.pieces
         item.pieces["arguments"] = [arguments]
-        return [] if shown else [ToolCallDelta(arguments, item.begun.get("name"), metadata={"index": index})]
+        return [] if shown else [ToolCallDelta(arguments, item.start.get("name"), metadata={"index": index})]
 
     def _item_ended(self, index: int, ended: dict[str, Any]) -> list[Event]:
         """An item has ended, in the form to send back. If it had no pieces, it is shown now."""
         item = self._items[index]
-        events = [] if item.begun else self._item_begun(index, ended)
+        events = [] if item.start else self._item_started(index, ended)
         item.ended = dict(ended)
         if ended.get("type") == "compaction":
             return [*events, Context(COMPACTED)]
@@ -199,7 +199,7 @@ class ResponsesDecoder(Decoder):
         events: list[Event] = []
         for index, ended in enumerate(response.get("output") or ()):
             item = self._items.get(index)
-            unended = item is not None and item.ended is None and item.begun.get("type") == ended.get("type")
+            unended = item is not None and item.ended is None and item.start.get("type") == ended.get("type")
             if nothing_came or unended:
                 events += self._item_ended(index, ended)
         return events

@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl, quote, urlsplit
 
 from nbagent.providers.http.address import without_credentials
 
-_TELLING = re.compile(
+_SECRET_NAMES = re.compile(
     r"authorization|cookie|key|token|secret|passw|credential|signature|(?<![a-z])(?:auth|sig|pwd|jwt)(?![a-z])", re.I
 )
 #: Similar names that describe limits, caches and settings.
@@ -79,7 +79,8 @@ class Redactor:
     def headers(self, headers: Mapping[str, str]) -> dict[str, str]:
         """The headers without secrets. A secret header keeps only its name and scheme."""
         return {
-            name: self._hidden(name, value) if is_telling(name) else self.text(value) for name, value in headers.items()
+            name: self._hidden(name, value) if is_secret_name(name) else self.text(value)
+            for name, value in headers.items()
         }
 
     def url(self, url: str) -> str:
@@ -87,7 +88,7 @@ class Redactor:
         parts = urlsplit(url)
 
         def named(found: re.Match[str]) -> str:
-            return f"{found[1]}={self._named(self._name_of(found[1]))}" if is_telling(found[1]) else found[0]
+            return f"{found[1]}={self._named(self._name_of(found[1]))}" if is_secret_name(found[1]) else found[0]
 
         host = parts.netloc.rpartition("@")[2]
         return self.text(parts._replace(netloc=host, query=_PARAMETER.sub(named, parts.query)).geturl())
@@ -112,7 +113,7 @@ def _environment_secrets() -> dict[str, str]:
     return {
         value: name
         for name, value in os.environ.items()
-        if is_telling(name) and not (os.path.isabs(value) and os.path.exists(value))
+        if is_secret_name(name) and not (os.path.isabs(value) and os.path.exists(value))
     }
 
 
@@ -126,13 +127,13 @@ def forms_of(secret: str) -> set[str]:
 
 
 @lru_cache(maxsize=256)
-def is_telling(name: str) -> bool:
+def is_secret_name(name: str) -> bool:
     """Whether a header, query parameter or environment variable with this name is a secret.
 
-    >>> [is_telling(name) for name in ("X-Corp-Token", "set-cookie", "x-ratelimit-limit-tokens")]
+    >>> [is_secret_name(name) for name in ("X-Corp-Token", "set-cookie", "x-ratelimit-limit-tokens")]
     [True, True, False]
     """
-    return bool(_TELLING.search(name)) and not _HARMLESS.search(name)
+    return bool(_SECRET_NAMES.search(name)) and not _HARMLESS.search(name)
 
 
 def secrets_in(place: str, value: str) -> list[str]:
@@ -146,4 +147,4 @@ def secrets_in(place: str, value: str) -> list[str]:
     if scheme.lower() == "basic":
         with suppress(ValueError):  # no login
             parts.append(b64decode(rest).decode("utf-8", "replace").partition(":")[2])
-    return [part for part in parts if is_telling(place) and not _WORDS.fullmatch(part)]
+    return [part for part in parts if is_secret_name(place) and not _WORDS.fullmatch(part)]

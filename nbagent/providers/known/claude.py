@@ -20,14 +20,14 @@ from nbagent.providers.provider_facts import (
     ModelProfile,
     OwnTool,
     ProviderFacts,
-    same_words,
+    level_names,
 )
 
 # adaptive since 4.6, with a token budget before
 _ADAPTIVE_THINKING = {"type": "adaptive", "display": "summarized"}
 #: Otherwise the API refuses a thinking block once anything before it has changed, such as a trimmed history or a tool.
 _DROP = {"block_binding": {"prefix_mismatch_behavior": "drop_block"}}
-_LEVELS = same_words("low", "medium", "high", "xhigh", "max")
+_LEVELS = level_names("low", "medium", "high", "xhigh", "max")
 #: https://platform.claude.com/docs/en/agents-and-tools/tool-use/memory-tool
 _TOOLS = {"memory": {"type": "memory_20250818", "name": "memory"}}
 
@@ -81,7 +81,7 @@ PROFILES = (
     replace(
         _UNASKED_OFF,
         models=r"(opus|sonnet)-4[-.]6",
-        levels=same_words("low", "medium", "high", "max"),
+        levels=level_names("low", "medium", "high", "max"),
         temperature="unthinking",
     ),
     replace(_BUDGETED, models=r"(opus|sonnet|haiku)-4"),

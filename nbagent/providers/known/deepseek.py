@@ -6,13 +6,13 @@
 
 from dataclasses import replace
 
-from nbagent.providers.provider_facts import ModelProfile, ProviderFacts, same_words
+from nbagent.providers.provider_facts import ModelProfile, ProviderFacts, level_names
 
 _SWITCHED = ModelProfile(
     thinking_on={"thinking": {"type": "enabled"}},
     thinking_off={"thinking": {"type": "disabled"}},
     level_field="reasoning_effort",
-    levels=same_words("low", "high", "max"),
+    levels=level_names("low", "high", "max"),
     forced_tools="unthinking",
 )
 

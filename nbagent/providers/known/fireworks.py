@@ -6,19 +6,19 @@ https://docs.fireworks.ai/guides/reasoning (read in November 2026): levels vary 
 
 from dataclasses import replace
 
-from nbagent.providers.provider_facts import NOT_THINKING, ModelProfile, ProviderFacts, same_words
+from nbagent.providers.provider_facts import NOT_THINKING, ModelProfile, ProviderFacts, level_names
 
 _GRADED = ModelProfile(
     thinks_by_default=None,
     thinking_off={"reasoning_effort": "none"},
     level_field="reasoning_effort",
-    levels=same_words("low", "medium", "high"),
+    levels=level_names("low", "medium", "high"),
 )
 
 PROFILES = (
     replace(_GRADED, models=r"gpt-oss|kimi-k[23]|minimax-m[2-9]", thinks_by_default=True, thinking_off=None),
-    replace(_GRADED, models=r"glm-[5-9]", thinks_by_default=True, levels=same_words("high", "max")),
-    replace(_GRADED, models=r"deepseek-v[4-9]", levels=same_words("low", "medium", "high", "xhigh")),
+    replace(_GRADED, models=r"glm-[5-9]", thinks_by_default=True, levels=level_names("high", "max")),
+    replace(_GRADED, models=r"deepseek-v[4-9]", levels=level_names("low", "medium", "high", "xhigh")),
     replace(NOT_THINKING, models=r"llama|gemma|mixtral|instruct|coder"),
     _GRADED,
 )

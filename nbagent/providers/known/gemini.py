@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from nbagent.providers.formats.gemini import GeminiCodec
 from nbagent.providers.http.transport import HttpxTransport
 from nbagent.providers.http_provider import HTTPProvider
-from nbagent.providers.provider_facts import NOT_THINKING, ModelProfile, OwnTool, ProviderFacts, same_words
+from nbagent.providers.provider_facts import NOT_THINKING, ModelProfile, OwnTool, ProviderFacts, level_names
 
 # a level since Gemini 3, a token budget before
 _THOUGHTS = {"thinkingConfig": {"includeThoughts": True}}
@@ -18,7 +18,7 @@ _LEVEL = ModelProfile(
     show_thinking=_THOUGHTS,
     thinking_on=_THOUGHTS,
     level_field="thinkingConfig.thinkingLevel",
-    levels=same_words("low", "medium", "high"),
+    levels=level_names("low", "medium", "high"),
 )
 _BUDGET = ModelProfile(
     show_thinking=_THOUGHTS,
@@ -39,11 +39,11 @@ PROFILES = (
         thinking_on={"thinkingConfig": {"includeThoughts": True, "thinkingBudget": -1}},
     ),
     replace(_BUDGET, models=r"gemini-2\.5"),
-    replace(_LEVEL, models=r"gemini-3-pro", levels=same_words("low", "high")),
+    replace(_LEVEL, models=r"gemini-3-pro", levels=level_names("low", "high")),
     replace(
         _LEVEL,
         models=r"gemini-3.*flash-lite|gemini-flash-lite-latest|gemini-3(\.[0-6])?-flash",
-        levels=same_words("minimal", "low", "medium", "high"),
+        levels=level_names("minimal", "low", "medium", "high"),
     ),
     replace(_LEVEL, models=r"gemini-([3-9]|\d\d)|gemini-(pro|flash)-latest"),
     replace(_LEVEL, thinks_by_default=None, show_thinking={}, thinking_off={"thinkingConfig": {"thinkingBudget": 0}}),

@@ -7,9 +7,9 @@
 
 from dataclasses import replace
 
-from nbagent.providers.provider_facts import NOT_THINKING, ModelProfile, ProviderFacts, same_words
+from nbagent.providers.provider_facts import NOT_THINKING, ModelProfile, ProviderFacts, level_names
 
-_LEVELS = same_words("low", "medium", "high")
+_LEVELS = level_names("low", "medium", "high")
 _QWEN = ModelProfile(thinking_on={"reasoning_effort": "default"}, thinking_off={"reasoning_effort": "none"})
 
 PROFILES = (

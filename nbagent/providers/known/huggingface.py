@@ -3,10 +3,10 @@
 https://huggingface.co/docs/inference-providers (read in November 2026)
 """
 
-from nbagent.providers.provider_facts import ModelProfile, ProviderFacts, same_words
+from nbagent.providers.provider_facts import ModelProfile, ProviderFacts, level_names
 
 PROFILES = (
-    ModelProfile(r"gpt-oss", level_field="reasoning_effort", levels=same_words("low", "medium", "high")),
+    ModelProfile(r"gpt-oss", level_field="reasoning_effort", levels=level_names("low", "medium", "high")),
     ModelProfile(thinks_by_default=None),
 )
 

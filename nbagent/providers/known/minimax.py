@@ -7,14 +7,14 @@ Sources, read in November 2026:
 """
 
 from nbagent.providers.known.claude import AnthropicBaseProvider
-from nbagent.providers.provider_facts import ModelProfile, ProviderFacts, Region, same_words
+from nbagent.providers.provider_facts import ModelProfile, ProviderFacts, Region, level_names
 
 PROFILES = (
     ModelProfile(r"m2"),
     ModelProfile(
         r"m3\.[1-9]|m[4-9]",
         level_field="output_config.effort",
-        levels=same_words("low", "medium", "high", "xhigh", "max"),
+        levels=level_names("low", "medium", "high", "xhigh", "max"),
     ),
     ModelProfile(thinking_on={"thinking": {"type": "adaptive"}}, thinking_off={"thinking": {"type": "disabled"}}),
 )

@@ -7,19 +7,19 @@
 
 from dataclasses import replace
 
-from nbagent.providers.provider_facts import NOT_THINKING, ModelProfile, ProviderFacts, same_words
+from nbagent.providers.provider_facts import NOT_THINKING, ModelProfile, ProviderFacts, level_names
 
 _ASKED = ModelProfile(
     thinks_by_default=False,
     thinking_on={"reasoning_effort": "high"},
     thinking_off={"reasoning_effort": "none"},
     level_field="reasoning_effort",
-    levels=same_words("high"),
+    levels=level_names("high"),
 )
 
 PROFILES = (
     ModelProfile(r"magistral"),
-    replace(_ASKED, models=r"mistral-large-4", thinks_by_default=None, levels=same_words("low", "medium", "high")),
+    replace(_ASKED, models=r"mistral-large-4", thinks_by_default=None, levels=level_names("low", "medium", "high")),
     replace(_ASKED, models=r"mistral-(small-(latest|4|260)|medium-(latest|3[-.]5))"),
     replace(
         NOT_THINKING, models=r"(?:mini|code|dev)stral|(?:pix|vox|mix)tral|mistral-(?:7b|tiny|nemo|saba)|-2[345]\d\d"

@@ -7,7 +7,7 @@
 
 from dataclasses import replace
 
-from nbagent.providers.provider_facts import NOT_THINKING, ModelProfile, ProviderFacts, Region, same_words
+from nbagent.providers.provider_facts import NOT_THINKING, ModelProfile, ProviderFacts, Region, level_names
 
 _K2 = ModelProfile(r"kimi-k2", temperature="never", forced_tools="never")
 
@@ -22,7 +22,7 @@ PROFILES = (
         forced_tools="unthinking",
     ),
     _K2,
-    ModelProfile(level_field="reasoning_effort", levels=same_words("low", "high", "max"), temperature="never"),
+    ModelProfile(level_field="reasoning_effort", levels=level_names("low", "high", "max"), temperature="never"),
 )
 
 FACTS = ProviderFacts(

@@ -1,15 +1,15 @@
 """Ollama, a server on the user's machine."""
 
-from nbagent.providers.provider_facts import ModelProfile, ProviderFacts, same_words
+from nbagent.providers.provider_facts import ModelProfile, ProviderFacts, level_names
 
 PROFILES = (
-    ModelProfile(r"gpt-oss", level_field="reasoning_effort", levels=same_words("low", "medium", "high")),
+    ModelProfile(r"gpt-oss", level_field="reasoning_effort", levels=level_names("low", "medium", "high")),
     ModelProfile(
         thinks_by_default=None,
         thinking_on={"reasoning_effort": "medium"},
         thinking_off={"reasoning_effort": "none"},
         level_field="reasoning_effort",
-        levels=same_words("low", "medium", "high", "max"),
+        levels=level_names("low", "medium", "high", "max"),
     ),
 )
 

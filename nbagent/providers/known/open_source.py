@@ -11,7 +11,7 @@ from typing import Any
 from nbagent.providers.formats.openai_chat import ChatCodec
 from nbagent.providers.http.transport import HttpxTransport
 from nbagent.providers.http_provider import HTTPProvider
-from nbagent.providers.provider_facts import NOT_THINKING, ModelProfile, ProviderFacts, same_words
+from nbagent.providers.provider_facts import NOT_THINKING, ModelProfile, ProviderFacts, level_names
 
 # servers pass `chat_template_kwargs` to the model's own template
 _TEMPLATE = ModelProfile(
@@ -21,7 +21,7 @@ _TEMPLATE = ModelProfile(
 )
 
 PROFILES = (
-    ModelProfile(r"gpt-oss", level_field="reasoning_effort", levels=same_words("low", "medium", "high")),
+    ModelProfile(r"gpt-oss", level_field="reasoning_effort", levels=level_names("low", "medium", "high")),
     replace(NOT_THINKING, models=r"smollm2"),
     replace(
         _TEMPLATE,

@@ -23,7 +23,7 @@ from nbagent.providers.provider_facts import (
     ModelProfile,
     OwnTool,
     ProviderFacts,
-    same_words,
+    level_names,
 )
 
 if TYPE_CHECKING:
@@ -32,22 +32,22 @@ if TYPE_CHECKING:
 _ALWAYS = ModelProfile(level_field="reasoning_effort", temperature="never")
 _ON_BY_DEFAULT = replace(_ALWAYS, thinking_off={"reasoning_effort": "none"}, temperature="unthinking")
 _OFF_BY_DEFAULT = replace(_ON_BY_DEFAULT, thinks_by_default=False, thinking_on={"reasoning_effort": "medium"})
-_LOW_TO_HIGH = same_words("low", "medium", "high")
-_LOW_TO_XHIGH = same_words("low", "medium", "high", "xhigh")
-_LOW_TO_MAX = same_words("low", "medium", "high", "xhigh", "max")
+_LOW_TO_HIGH = level_names("low", "medium", "high")
+_LOW_TO_XHIGH = level_names("low", "medium", "high", "xhigh")
+_LOW_TO_MAX = level_names("low", "medium", "high", "xhigh", "max")
 
 PROFILES = (
     replace(NOT_THINKING, models=r"gpt-5-chat|gpt-[34]|chatgpt|davinci"),
-    replace(_ALWAYS, models=r"gpt-5\.\d-chat", levels=same_words("medium")),
-    replace(_ALWAYS, models=r"gpt-5-pro", levels=same_words("high")),
-    replace(_ALWAYS, models=r"gpt-5\.\d-pro", levels=same_words("medium", "high", "xhigh")),
+    replace(_ALWAYS, models=r"gpt-5\.\d-chat", levels=level_names("medium")),
+    replace(_ALWAYS, models=r"gpt-5-pro", levels=level_names("high")),
+    replace(_ALWAYS, models=r"gpt-5\.\d-pro", levels=level_names("medium", "high", "xhigh")),
     replace(_ON_BY_DEFAULT, models=r"gpt-5\.[6-9]", levels=_LOW_TO_MAX),
     replace(_ON_BY_DEFAULT, models=r"gpt-5\.5", levels=_LOW_TO_XHIGH),
     replace(_ALWAYS, models=r"gpt-5\.1-codex-max", levels=_LOW_TO_XHIGH),
     replace(_ALWAYS, models=r"gpt-5(\.1)?-codex", levels=_LOW_TO_HIGH),
     replace(_OFF_BY_DEFAULT, models=r"gpt-5\.[2-4]", levels=_LOW_TO_XHIGH),
     replace(_OFF_BY_DEFAULT, models=r"gpt-5\.1", levels=_LOW_TO_HIGH),
-    replace(_ALWAYS, models=r"gpt-5", levels=same_words("minimal", "low", "medium", "high")),
+    replace(_ALWAYS, models=r"gpt-5", levels=level_names("minimal", "low", "medium", "high")),
     replace(_ALWAYS, models=r"gpt-([6-9]|\d\d)", levels=_LOW_TO_MAX),
     replace(_ALWAYS, models=r"\bo\d|codex", levels=_LOW_TO_HIGH),
     replace(_ALWAYS, models=r"gpt-oss", levels=_LOW_TO_HIGH, temperature="always"),

@@ -3,7 +3,7 @@
 Thinking: https://openrouter.ai/docs/guides/best-practices/reasoning-tokens (read in November 2026)
 """
 
-from nbagent.providers.provider_facts import LEVELS, ModelProfile, OwnTool, ProviderFacts, same_words
+from nbagent.providers.provider_facts import LEVELS, ModelProfile, OwnTool, ProviderFacts, level_names
 
 PROFILES = (
     ModelProfile(
@@ -11,7 +11,7 @@ PROFILES = (
         thinking_on={"reasoning": {"effort": "medium"}},
         thinking_off={"reasoning": {"effort": "none"}},
         level_field="reasoning.effort",
-        levels=same_words(*LEVELS),
+        levels=level_names(*LEVELS),
     ),
 )
 

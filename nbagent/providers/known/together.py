@@ -6,10 +6,10 @@
 
 from dataclasses import replace
 
-from nbagent.providers.provider_facts import NOT_THINKING, ModelProfile, ProviderFacts, same_words
+from nbagent.providers.provider_facts import NOT_THINKING, ModelProfile, ProviderFacts, level_names
 
 PROFILES = (
-    ModelProfile(r"gpt-oss", level_field="reasoning_effort", levels=same_words("low", "medium", "high")),
+    ModelProfile(r"gpt-oss", level_field="reasoning_effort", levels=level_names("low", "medium", "high")),
     ModelProfile(r"minimax-m2|deepseek-r1|kimi-k2-thinking"),
     replace(NOT_THINKING, models=r"llama|gemma|mistral|mixtral|instruct|coder"),
     ModelProfile(

@@ -7,13 +7,13 @@
 
 from dataclasses import replace
 
-from nbagent.providers.provider_facts import NOT_THINKING, ModelProfile, ProviderFacts, same_words
+from nbagent.providers.provider_facts import NOT_THINKING, ModelProfile, ProviderFacts, level_names
 
-_GRADED = ModelProfile(level_field="reasoning_effort", levels=same_words("low", "medium", "high"))
+_GRADED = ModelProfile(level_field="reasoning_effort", levels=level_names("low", "medium", "high"))
 
 PROFILES = (
     replace(NOT_THINKING, models=r"non-reasoning|grok-2|grok-3(?!-mini)"),
-    replace(_GRADED, models=r"grok-3-mini", levels=same_words("low", "high")),
+    replace(_GRADED, models=r"grok-3-mini", levels=level_names("low", "high")),
     replace(_GRADED, models=r"grok-4\.3", thinking_off={"reasoning_effort": "none"}),
     ModelProfile(r"grok-(4(-|$)|4\.20|code|build)"),
     _GRADED,

@@ -15,7 +15,7 @@ from nbagent.providers.provider_facts import (
     OwnTool,
     ProviderFacts,
     Region,
-    same_words,
+    level_names,
 )
 
 _ON = {"thinking": {"type": "enabled"}}
@@ -24,8 +24,8 @@ _EFFORT = "reasoning_effort"
 
 PROFILES = (
     replace(NOT_THINKING, models=r"glm-4(?!\.[5-9])|glm-3|glm-z"),
-    ModelProfile(r"glm-5\.2", thinking_on=_ON, thinking_off=_OFF, level_field=_EFFORT, levels=same_words(*LEVELS)),
-    ModelProfile(r"glm-(5\.[3-9]|[6-9])", level_field=_EFFORT, levels=same_words("low", "high", "max")),
+    ModelProfile(r"glm-5\.2", thinking_on=_ON, thinking_off=_OFF, level_field=_EFFORT, levels=level_names(*LEVELS)),
+    ModelProfile(r"glm-(5\.[3-9]|[6-9])", level_field=_EFFORT, levels=level_names("low", "high", "max")),
     ModelProfile(thinking_on=_ON, thinking_off=_OFF),
 )
 

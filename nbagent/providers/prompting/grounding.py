@@ -266,13 +266,13 @@ class Filling:
         if given is None and (schema.get("type") not in ("string", "array", None) or self._asks(name, "text")):
             return []
         values = given or re.findall(r"'(\w[\w -]{0,28}\w)'", str(schema.get("description") or ""))
-        hits = [piece for value in dict.fromkeys(values) if (piece := self._said(value))]
-        hits = sorted(hits or (self._partly_said(given) if given else ()), key=lambda piece: piece.start)
+        hits = [piece for value in dict.fromkeys(values) if (piece := self._mentioned(value))]
+        hits = sorted(hits or (self._partly_mentioned(given) if given else ()), key=lambda piece: piece.start)
         if is_list and hits:
             hits = [Piece([piece.value for piece in hits], hits[0].start, hits[-1].end, "list")]
         return [(2 - 0.1 * i + sum(self._near(piece, name)), piece) for i, piece in enumerate(hits)]
 
-    def _said(self, value: Any) -> Piece | None:
+    def _mentioned(self, value: Any) -> Piece | None:
         """The place where the request names a value."""
         text, stems, lower = str(value), self.reading.stems, str(value).lower()
         parts = [stem(part) for part in re.findall(r"[^\W_]+", text)]
@@ -289,7 +289,7 @@ class Filling:
                 return Piece(value, i, i + 1, "named")
         return None
 
-    def _partly_said(self, values: Sequence[Any]) -> list[Piece]:
+    def _partly_mentioned(self, values: Sequence[Any]) -> list[Piece]:
         """The values that share the most words with the request."""
         stems = self.reading.stems
         at = [[stems.index(word) for word in words(str(value)) if word in stems] for value in values]
@@ -302,8 +302,8 @@ class Filling:
         """Turn a flag on if the request has all words of its name, or off if "no" or "without" precedes them."""
         for name in self._open("boolean"):
             own = self.names[name] - _stems("consider enable get has include return show use with")
-            at = [i for i, word in enumerate(self.reading.stems) if i not in self.reading.taken and _speaks(word, own)]
-            if at and all(any(_speaks(word, {each}) for word in self.reading.stems) for each in own):
+            at = [i for i, word in enumerate(self.reading.stems) if i not in self.reading.taken and _matches(word, own)]
+            if at and all(any(_matches(word, {each}) for word in self.reading.stems) for each in own):
                 before = {self.reading.word(i).lower() for i in range(at[0] - 3, at[0])}
                 self.found[name] = [not before & _NEGATIONS]
             elif name in self.needed:
@@ -524,7 +524,7 @@ class Filling:
         )
 
 
-def _speaks(word: str, own: set[str] | frozenset[str]) -> bool:
+def _matches(word: str, own: set[str] | frozenset[str]) -> bool:
     """Whether a stem is one of these, or starts like one."""
     return word in own or any(
         len(short := min(word, each, key=len)) >= 4 and each[: len(short)] == word[: len(short)] for each in own

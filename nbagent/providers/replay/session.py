@@ -207,11 +207,11 @@ class Recording:
 
         Nothing is written for an interrupted stream or a missing key. The times exclude the set-up.
         """
-        started, begun = time.time(), time.perf_counter()
+        started, clock = time.time(), time.perf_counter()
         items: list[dict[str, Any]] = []
 
         def now() -> float:
-            return round(time.perf_counter() - begun - timing.setup_s, 4)
+            return round(time.perf_counter() - clock - timing.setup_s, 4)
 
         def write(**outcome: Any) -> None:
             model = (provider.provider_name, provider.model_name)

@@ -12,7 +12,7 @@ from support.loopback import Answer, said, sse
 import nbagent
 from nbagent import Agent, Trace
 from nbagent.errors import NbagentError
-from nbagent.providers.http.redaction import Redactor, is_telling
+from nbagent.providers.http.redaction import Redactor, is_secret_name
 
 KEY = "sk-MARKER0123456789"
 
@@ -55,8 +55,8 @@ async def test_model_text_and_tool_arguments_are_not_altered(loopback, connect):
 def test_names_of_secrets():
     telling = ["Authorization", "X-API-Key", "x-goog-api-key", "Set-Cookie", "X-Corp-Token", "X-Client-Secret", "sig"]
     harmless = ["content-type", "x-request-id", "x-ratelimit-remaining-tokens", "openai-organization", "design"]
-    assert [name for name in telling if not is_telling(name)] == []
-    assert [name for name in harmless if is_telling(name)] == []
+    assert [name for name in telling if not is_secret_name(name)] == []
+    assert [name for name in harmless if is_secret_name(name)] == []
 
 
 def test_addresses():

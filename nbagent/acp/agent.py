@@ -61,9 +61,9 @@ class _Session:
 
 
 class ACPAgent:
-    """Handles one client's requests. The SDK calls the method that is named after the protocol's message.
+    """Handles one client's requests. The SDK calls the method named after each protocol message.
 
-    `models`, such as "openai:gpt-5.6-luna", can be chosen by the client in addition to the agent's own.
+    `models` lists models that the client may choose instead of the agent's own, such as "openai:gpt-5.6-luna".
     """
 
     def __init__(self, agent: Agent, store: ConversationStore, models: Sequence[str] = ()) -> None:
@@ -124,7 +124,7 @@ class ACPAgent:
     async def list_sessions(
         self, cwd: str | None = None, cursor: str | None = None, **_: Any
     ) -> schema.ListSessionsResponse:
-        """List the conversations, newest first. With `cwd`, only the conversations of that folder."""
+        """List the conversations, newest first. With `cwd`, list only the conversations started in that folder."""
         try:
             page = await self._host.store.page(_OWNER, after=cursor)
         except ConfigurationError as error:
@@ -148,7 +148,7 @@ class ACPAgent:
         session = self._session(session_id)
         if config_id != "model" or value not in self._host.models:
             choices = ", ".join(self._host.models)
-            raise acp.RequestError(-32602, f"There is no {config_id} {value!r}. Choose one of the models {choices}.")
+            raise acp.RequestError(-32602, f"There is no {config_id} {value!r}. Choose one of these: {choices}.")
         try:
             self._host.provider_for(None, str(value))
         except ConfigurationError as error:
@@ -184,7 +184,7 @@ class ACPAgent:
         return [model]
 
     async def prompt(self, session_id: str, prompt: Sequence[Any], **_: Any) -> schema.PromptResponse:
-        """Answer a prompt, and send its events to the client as they happen."""
+        """Run a prompt, and send the run's events to the client as they happen."""
         session = self._session(session_id)
         for problem in session.problems:
             await self._client.session_update(session_id, acp.update_agent_message_text(f"*{problem}*\n\n"))
@@ -227,11 +227,11 @@ class ACPAgent:
             return run
 
     async def cancel(self, session_id: str, **_: Any) -> None:
-        """Stop the run. The partial answer stays."""
+        """Stop the run. The partial answer is kept."""
         self._host.stop(_OWNER, session_id)
 
     async def aclose(self) -> None:
-        """Stop all runs, save the conversations and close the sessions' connections."""
+        """Stop all runs, save the conversations, and close the agents' connections."""
         await self._host.aclose()
         for session in self._sessions.values():
             await session.agent.aclose()

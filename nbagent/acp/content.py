@@ -107,7 +107,7 @@ def _updates_of_plan(event: events.AnyEvent) -> Iterator[Any]:
 
 
 def title_of(tool: str, arguments: dict[str, Any]) -> str:
-    """A call on one line."""
+    """A tool call on one line."""
     return f"{tool} {shortened(json.dumps(arguments, ensure_ascii=False), TITLE_CHARS)}" if arguments else tool
 
 
@@ -142,7 +142,7 @@ def _content_blocks(content: Content) -> Iterator[Any]:
 
 
 def context_update(usage: Usage, size: int, dollars: float) -> schema.UsageUpdate:
-    """The part of the model's context window that is used, and the session's cost so far."""
+    """How much of the model's context window is used, and what the session has cost so far."""
     cost = schema.Cost(amount=dollars, currency="USD")
     return schema.UsageUpdate(session_update="usage_update", used=usage.total_tokens, size=size, cost=cost)
 
@@ -160,7 +160,7 @@ def usage_of(usage: Usage) -> schema.Usage:
 
 
 def stop_reason(result: AgentResult) -> schema.StopReason:
-    """The protocol's word for why a run ended."""
+    """The protocol's stop reason for a run."""
     if result.status == "blocked":
         return "refusal"
     if result.status == "truncated" or (result.limit_reason or "").endswith("tokens"):

@@ -19,7 +19,7 @@ class NbagentPersona(BaseAcpPersona):  # type: ignore[misc]  # Jupyter AI is not
 
     @property
     def defaults(self) -> PersonaDefaults:
-        """The persona's entry in the list."""
+        """The name, description and icon that Jupyter AI shows for the persona."""
         return PersonaDefaults(
             name="nbagent",
             description="Your own agent, with its tools. Name it with NBAGENT_AGENT=app.py:agent.",

@@ -1,6 +1,7 @@
 """Serves an agent over stdin and stdout, for `nbagent acp`.
 
-Both are reserved for the protocol. All other output, including that of libraries and tool processes, goes to stderr.
+Both are reserved for the protocol. All other output, including the output of libraries and tool processes, goes to
+stderr.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from nbagent.server.conversations.opening import default_store, open_store
 def serve_stdio(make: Callable[[], Agent], store: str | None = None, models: Sequence[str] = ()) -> None:
     """Serve the agent that `make` returns until the client closes stdin.
 
-    `store` is an address for `open_store`, by default the user's own file. Clients may choose one of `models`.
+    `store` is an address for `open_store`; the default is a file in the user's application data. Clients may choose one
+    of `models`.
     """
     sys.stdout.flush()
     incoming, outgoing = _reserved(0), _reserved(1)
@@ -49,7 +51,7 @@ def _reserved(number: int) -> int:
     try:
         reserved = os.dup(number)
     except OSError:
-        raise ConfigurationError("`nbagent acp` needs stdin and stdout: an editor starts it with both.") from None
+        raise ConfigurationError("`nbagent acp` needs stdin and stdout. An editor provides both.") from None
     other = os.open(os.devnull, os.O_RDONLY) if number == 0 else os.dup(2)
     os.dup2(other, number)
     os.close(other)

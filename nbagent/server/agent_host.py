@@ -34,7 +34,7 @@ class AgentHost:
     """Runs an agent, or several agents by name, for the holders of a server's tokens.
 
     Each run uses a fork of the agent, with the same tools, connections and system prompt but without its conversation.
-    Raises `ConfigurationError` for a limit in dollars if a model has no known price.
+    Raises `ConfigurationError` if there is a limit in dollars but a model has no known price.
 
     >>> host = AgentHost(agent, open_store("memory:"), ServerSettings(tokens=[token]))      # doctest: +SKIP
     >>> async with host.run("me", RunRequest(message="Hello")) as run:                      # doctest: +SKIP
@@ -97,8 +97,8 @@ class AgentHost:
     async def run(self, owner: str, request: RunRequest) -> AsyncIterator[HostedRun]:
         """Wait for the conversation's turn, and start the run.
 
-        Leaving the block early cancels the run, unless the request has an idempotency key, and saves a valid
-        conversation.
+        Leaving the block early cancels the run, unless the request has an idempotency key. The conversation that is
+        saved is always valid.
         """
         key = request.idempotency
         provider = self.provider_for(request.provider, request.model)

@@ -1,4 +1,4 @@
-"""Approvals over HTTP: a call waits for a decision by a client with the same token, else it is denied."""
+"""Approvals over HTTP: a client with the same token decides on a call; without a decision, the call is denied."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _DENIED = "The call needs approval, and this request does not wait for one. Do n
 
 
 async def deny(call: FunctionCall, definition: FunctionDefinition) -> Any:
-    """Deny a call; the approver of requests that don't wait."""
+    """Deny a call. This is the approver of requests that don't wait for one."""
     raise ToolDeniedError(_DENIED, tool=definition.name)
 
 
 class HTTPApprover:
-    """Asks the clients with one token. The run's events (`approval`, "asked") and `GET` show the call."""
+    """Asks the clients with the same token, which see the call in the run's events ("asked") or with `GET`."""
 
     def __init__(self, store: ConversationStore, seconds: float, owner: str, run: HostedRun) -> None:
         self._store = store

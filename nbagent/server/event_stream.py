@@ -54,7 +54,7 @@ async def _left(receive: Receive) -> None:
 
 
 class EventStream(Response, Generic[T]):
-    """A response with server-sent events. It enters and leaves the context of the run.
+    """A response with server-sent events. `run` is entered when the response starts, and left when it ends.
 
     `write(run)` yields the text of the stream in pieces. An error before the first piece becomes an error response.
     """
@@ -73,7 +73,7 @@ class EventStream(Response, Generic[T]):
             await while_connected(receive, self._send(send))
 
     async def _send(self, send: Send) -> None:
-        """Send the pieces; those that are ready at the same time are sent together."""
+        """Send the pieces. Pieces that are ready at the same time are sent together."""
         ready: list[str] = []
         has_more, has_begun, last = asyncio.Event(), False, monotonic()
 

@@ -89,7 +89,7 @@ class Guards:
 
 
 class Rate:
-    """A token bucket: holds the requests of one minute and refills steadily.
+    """A token bucket that holds one minute's requests and refills steadily.
 
     >>> rate = Rate(1)
     >>> rate.take(), 0 < rate.take() <= 60
@@ -106,7 +106,7 @@ class Rate:
 
     @property
     def seconds_to_full(self) -> int:
-        """The seconds from the last `take()` until all requests of a minute may be sent again."""
+        """The seconds from the last `take()` until the bucket is full again."""
         return math.ceil((self._most - self._left) * 60 / self._most)
 
     def take(self) -> int:

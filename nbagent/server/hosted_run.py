@@ -76,13 +76,13 @@ class RunRequest:
     - `history`: the client's own history, which replaces the stored one
     - `after`: the id of the last prompt in this history. If the conversation has a later prompt, the run starts a
       branch in a new conversation.
-    - `stored`: False keeps only the cost
+    - `stored`: if False, only the cost is kept
     - `instructions`: system text from the client, in addition to the agent's
-    - `provider`, `model`: only allowed ones
+    - `provider`, `model`: must be among those that the server allows
     - `limits`: can only lower the server's and the agent's limits
     - `options`: other options of `Agent.chat_stream`
     - `waits_for_approval`: if False, calls that need approval are denied at once
-    - `agent`: an agent for this client only, for example with tools of its editor
+    - `agent`: an agent for this client only, for example with its editor's tools
     - `origin`: the protocol, for the trace
     """
 
@@ -118,7 +118,7 @@ class RunRequest:
 class HostedRun:
     """A run of an `AgentHost`. Iterate over its events once; then `result` or `error` is set.
 
-    If the request has an idempotency key, `kept_answer` is the saved answer. A repeated request runs nothing.
+    If the request has an idempotency key, `kept_answer` is the saved answer. A repeated request doesn't start a run.
     """
 
     def __init__(self, owner: str, conversation_id: str, provider: LLMProvider) -> None:
@@ -181,7 +181,7 @@ class HostedRun:
             self._reading.cancel()
 
     async def wait_for(self, work: Awaitable[T]) -> T:
-        """Await something before the run starts. Raises `RefusedError` if the run is stopped."""
+        """Await `work`, such as the conversation's turn. Raises `RefusedError` if the run is stopped."""
         task = self._reading = asyncio.current_task()
         try:
             return await work

@@ -54,7 +54,7 @@ class Metrics:
             self._tool_calls.labels(str(event.metadata["is_error"]).lower()).inc()
 
     def text(self, with_costs: bool) -> bytes:
-        """Return the metrics in Prometheus' format. `with_costs` includes the tokens and costs of all holders."""
+        """Return the metrics in Prometheus' format. `with_costs` includes everybody's tokens and costs."""
         registry = self._registry
         if PROCESSES_VARIABLE in os.environ:
             registry = CollectorRegistry()

@@ -1,6 +1,6 @@
 """Runs a server: in one or more processes for `nbagent serve`, or in a thread for a cell.
 
-When it stops, it accepts no more requests, and runs have the grace time to finish. The remaining runs are then ended
+When it stops, it accepts no more requests, and runs have a grace period to finish. The remaining runs are then ended
 cleanly, and their clients are notified.
 """
 
@@ -38,7 +38,7 @@ from nbagent.server.metrics import PROCESSES_VARIABLE
 from nbagent.server.settings import LOOPBACK_HOSTS, ServerSettings
 from nbagent.thread_server import ThreadServer, config, listening
 
-#: Seconds after the grace time for runs to save their conversations and notify their clients.
+#: Seconds after the grace period for runs to save their conversations and notify their clients.
 _SAVES_WITHIN_S = 5
 #: Seconds in which a process must start, even on a busy machine. Then it is killed and replaced.
 _STARTS_WITHIN_S = 60
@@ -119,7 +119,7 @@ async def _check(store: ConversationStore) -> None:
 
 
 def with_token(settings: ServerSettings) -> tuple[ServerSettings, list[str]]:
-    """Return the settings with a token, and a message if it is new; it is shown only once."""
+    """Return the settings with a token. If it is new, also return a message that shows it, since nothing else does."""
     if settings.tokens or settings.token_file:
         return settings, []
     token = secrets.token_urlsafe(32)
@@ -161,7 +161,7 @@ class Serving(ThreadServer):
 
 
 class GracefulApp:
-    """ASGI wrapper: when uvicorn cancels requests after the grace time, runs end cleanly and clients are notified."""
+    """ASGI wrapper: when uvicorn cancels requests after the grace period, runs end cleanly and clients are notified."""
 
     def __init__(self, app: FastAPI) -> None:
         self._app = app

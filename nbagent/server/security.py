@@ -1,11 +1,12 @@
 """Access control: bearer tokens, and the Host and Origin of each request.
 
-Besides a token, which no web page knows, a request needs a host name of this server. If a browser sent an Origin, it
-must be this server or an allowed page. This prevents DNS rebinding.
+A request needs a token, which no web page knows, and must use one of this server's host names. If a browser sent an
+Origin, it must be this server or an allowed page. This prevents DNS rebinding.
 
-Three paths need no token and accept any host name: `/healthz` and `/readyz`, since load balancers use addresses, and
-`/`, the page that asks for the token and contains no data. A browser that opens another page prompts for the token as
-the password of HTTP Basic authentication, and then sends it with each request to this server only.
+Three paths need no token and accept any host name: `/healthz` and `/readyz`, since load balancers use IP addresses, and
+`/`, the page that asks for the token and contains no data. For any other page, a browser prompts for a name and a
+password (HTTP Basic authentication). The password is the token, which the browser then sends with each request to this
+server only.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Security:
     def _check_names(self, headers: Headers) -> None:
         host = headers.get("host", "").lower()
         if "*" not in self._hosts and _without_port(host) not in self._hosts:
-            raise RefusedError(421, "wrong_host", "This server does not answer under that name.")
+            raise RefusedError(421, "wrong_host", "This server does not respond to that host name.")
         origin = headers.get("origin")
         if origin not in {None, *self._origins, f"http://{host}", f"https://{host}"}:
             raise RefusedError(403, "wrong_origin", "Pages from that origin may not use this server.")

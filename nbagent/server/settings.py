@@ -21,13 +21,13 @@ LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 class ServerSettings:
     """A server's settings. None means no limit.
 
-    - `tokens`: each grants access, and can't see the data of other tokens
+    - `tokens`: each grants access, but not to the data of other tokens
     - `token_file`: a TOML file with more tokens, by name; see `nbagent.server.tokens`
     - `hosts`: the host names by which clients reach the server, without a port; `"*"` allows any
     - `origins`: web pages of other servers that may send requests from a browser (CORS), such as
       `"https://chat.example.org"`
     - `models`: models that a request may choose, in addition to the agent's own, such as `"openai:gpt-5.6-luna"`
-    - `limits`: for each request, which can lower but not raise them
+    - `limits`: the limits of each request; a request can lower but not raise them
     - `max_cost_per_conversation`, `max_cost_per_token`: US dollars
     - `max_body_bytes`, `body_seconds`: the maximum size of a request's body, and the time in which it must arrive
     - `requests_per_minute`, `max_concurrent`: per token and server process; requests that only read, decide on a call

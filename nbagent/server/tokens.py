@@ -7,7 +7,7 @@
     ada = ["the new token", "the old one"]    # both are Ada's until the old one is removed
 
 Conversations and budgets belong to the name, so they remain when the token changes. A token from the settings has no
-name; they belong to its digest.
+name, so its conversations and budget belong to its digest.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Skills: folders of instructions, files and Python entries, as tools of an agent."""
+"""Skills as tools of an agent. A skill is a folder with instructions, files and perhaps a Python entry."""

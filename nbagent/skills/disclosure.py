@@ -60,15 +60,15 @@ def offered(skills: Iterable[SkillManifest]) -> tuple[dict[str, str], str]:
 
 
 def catalogue(descriptions: Mapping[str, str]) -> str:
-    """The system prompt's text about skills that can be activated; "" if there are none."""
+    """The part of the system prompt about skills that can be activated; "" if there are none."""
     lines = [f"- {name}: {text}" for name, text in descriptions.items()]
     return "\n".join([_INTRODUCTION, *lines]) if lines else ""
 
 
 def instructions_of(skill: SkillManifest, messages: Iterable[LLMMessage]) -> str:
-    """A skill's instructions with its folder and file names, between marks.
+    """A skill's instructions in a `<skill_content>` tag, with its folder and file names.
 
-    If the messages contain them already, only a note that says so.
+    If the messages already contain them, returns only a note that says so.
     """
     lines = [f'<skill_content name="{skill.name}">', _as_data(skill.body)]
     if names := resources(skill):
@@ -105,7 +105,7 @@ class Disclosure:
         self._run: Callable[..., Any] = self.run
 
     def definitions(self, skills: Sequence[SkillManifest]) -> list[FunctionDefinition]:
-        """The tools that these skills need."""
+        """The tools that the model needs for these skills."""
         scripts = [(skill.folder, file) for skill in skills for file in skill.files if _is_script(file)]
         if scripts != self._scripts:
             self._scripts, self._run = scripts, functools.partial(self.run)

@@ -21,7 +21,7 @@ _SKIPPED = {".git", ".hg", ".svn", ".venv", "node_modules", "__pycache__"}
 
 
 class Place(NamedTuple):
-    """A folder of skills. A `project`'s skills are used once the user trusts it."""
+    """A folder of skills. If it belongs to a `project`, its skills are used only once the user trusts the project."""
 
     folder: Path
     scope: str
@@ -29,7 +29,7 @@ class Place(NamedTuple):
 
 
 def discovered() -> Iterator[Place]:
-    """The places of the project (the current folder and its parents, up to the repository's), then the user's."""
+    """The project's skill folders (in the current folder and its parents, up to the repository's), then the user's."""
     home, current = Path.home(), Path.cwd().resolve()
     around = [current, *current.parents]
     root = next((number for number, folder in enumerate(around) if (folder / ".git").exists()), 0)
@@ -40,7 +40,7 @@ def discovered() -> Iterator[Place]:
 
 
 def of_packages() -> Iterator[Place]:
-    """The packages that entry points name. Slow, since it searches all installed packages. Imports none of them."""
+    """The packages named by entry points. Slow, since it searches all installed packages, but imports none of them."""
     for point in importlib.metadata.entry_points(group=ENTRY_POINTS):
         try:
             spec = find_spec(point.value)
@@ -51,7 +51,7 @@ def of_packages() -> Iterator[Place]:
 
 
 def skill_folders(place: Place) -> tuple[list[Path], list[Problem]]:
-    """Return the folders in a place that contain a skill, and the problems found. A project's links are ignored."""
+    """Return the folders in a place that contain a skill, and the problems found. Links in a project are ignored."""
     if not place.folder.is_dir():
         return [], [Problem("error", "", "there is no such folder or package", str(place.folder))]
     found: list[Path] = []

@@ -55,7 +55,7 @@ class SkillHost(Toolset):
     It looks in the given folders first. With `discover`, it continues in `.agents/skills` and `.claude/skills` of the
     project (the current folder and its parents, up to the repository's) and of the user, and in the entry points
     `nbagent.skills` of installed packages. With `builtin`, nbagent's own skills come last. If two skills have the same
-    name, the first is used. A project's skills are used once the user trusts them: call `trust()`, or answer the
+    name, the first is used. A project's skills are used only once the user trusts them: call `trust()`, or answer the
     question. When one of their files changes, nbagent asks again.
 
     Skills without a Python entry are instructions: the model reads names and descriptions, and activates what it needs.
@@ -219,7 +219,7 @@ class SkillHost(Toolset):
 
     @property
     def skills(self) -> dict[str, SkillManifest]:
-        """The skills that are on, by name."""
+        """The enabled skills, by name."""
         on = (loaded.manifest for loaded in self._loaded.values() if loaded.state == "on")
         return {manifest.name: manifest for manifest in on if manifest is not None}
 

@@ -14,7 +14,7 @@ MAX_BYTES = 2 * 2**20
 
 
 class RefusedFileError(ToolError):
-    """A file was refused; the message has its name and the reason."""
+    """A file was refused. The message contains its name and the reason."""
 
 
 class File(NamedTuple):
@@ -29,7 +29,7 @@ def checked_inside(folder: Path, name: str) -> Path:
     """Return the path of a file in a folder. Raises `RefusedFileError` if the path or a link leads out of it."""
     path = (folder / name.replace("\\", "/")).resolve()
     if not path.is_relative_to(folder.resolve()):
-        raise RefusedFileError(f"{name!r} is outside the skill's folder. Pass a path as listed there.")
+        raise RefusedFileError(f"{name!r} is outside the skill's folder. Pass a path inside it.")
     return path
 
 

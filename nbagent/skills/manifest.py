@@ -47,10 +47,10 @@ class SkillManifest:
     """A skill: its name, description and folder. `body` is its instructions, `files` the files in its folder.
 
     For an executable skill, `entry` names the function to call (`skill.py:run`), `parameters` is the JSON Schema of its
-    input, `timeout` the seconds of a call, and `tool_description` the model's description: from `skill.yaml`, else the
-    function's docstring, else `SKILL.md`. A skill `for_people_only` is not offered to models
-    (`disable-model-invocation`). `scope` is where the skill was found: "given", "project", "user", "package" or
-    "builtin".
+    input, and `timeout` is the maximum seconds for a call. The model reads `tool_description`, which comes from
+    `skill.yaml`, else from the function's docstring, else from `SKILL.md`. If `for_people_only` is true
+    (`disable-model-invocation`), the skill is not offered to models. `scope` is where the skill was found: "given",
+    "project", "user", "package" or "builtin".
     """
 
     name: str
@@ -223,12 +223,12 @@ class _Reader:
 def _read_yaml(model: type[_Model], text: str, first_line: int = 1) -> _Model:
     """Read YAML that starts in this line of its file."""
     if len(text) > MAX_YAML:
-        raise _BrokenSkillError(f"the YAML has {len(text):,} characters; at most {MAX_YAML:,} are read", first_line)
+        raise _BrokenSkillError(f"the YAML has {len(text):,} characters; the maximum is {MAX_YAML:,}", first_line)
     text = _UNQUOTED.sub(lambda line: f"{line[1]}: {json.dumps(line[2])}", text)
     try:
         # aliases let a few lines expand to gigabytes
         if alias := next((token for token in yaml.scan(text) if isinstance(token, yaml.AliasToken)), None):
-            raise _BrokenSkillError("aliases are not read", first_line + alias.start_mark.line)
+            raise _BrokenSkillError("YAML aliases are not supported", first_line + alias.start_mark.line)
         values = yaml.safe_load(text) or {}
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)

@@ -1,6 +1,6 @@
 """Runs skills' commands in separate processes, with limits and without this process's secrets.
 
-This is not a sandbox: a command can read and write what its user can, and use the network.
+This is not a sandbox: a command can read and write whatever its user can, and use the network.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PASSED = {
 
 @dataclass(frozen=True, slots=True)
 class ProcessLimits:
-    """Limits for a skill's command. All its processes share `memory_mb`; each output stream has `output_bytes`."""
+    """Limits for a skill's command: `memory_mb` for all its processes together, `output_bytes` for each stream."""
 
     seconds: float = 30.0
     memory_mb: int = 1_024

@@ -28,7 +28,7 @@ Asker = Callable[[Path, Sequence[str]], bool | None]
 
 
 def by_input(can_answer: Callable[[], bool]) -> Asker:
-    """Return a function that asks with `input` if somebody can answer."""
+    """Return a function that asks with `input`, or returns None if nobody can answer."""
 
     def ask_person(project: Path, names: Sequence[str]) -> bool | None:
         listed = ", ".join(map(show_all_chars, names))
@@ -55,7 +55,7 @@ def set_asker(asker: Asker | None) -> None:
 def ask(project: Path, skills: Sequence[SkillManifest]) -> bool | None:
     """Whether the user trusts a project with these skills. Asks if the answer is not known yet.
 
-    Returns None if there is nobody to ask, as outside the main thread.
+    Returns None if there is nobody to ask, which includes calls outside the main thread.
     """
     known, digest = _answers().get(str(project)), _digest_of(skills)
     if known in (digest, False):
@@ -72,7 +72,7 @@ def ask(project: Path, skills: Sequence[SkillManifest]) -> bool | None:
 def set_trust(project: Path, skills: Sequence[SkillManifest], answer: bool) -> None:
     """Remember whether a project is trusted with the current files of these skills.
 
-    If the answer can't be saved, it holds for this process.
+    If the answer can't be saved, it applies only to this process.
     """
     _session_answers[str(project)] = answer and _digest_of(skills)
     path = _file()
@@ -81,7 +81,7 @@ def set_trust(project: Path, skills: Sequence[SkillManifest], answer: bool) -> N
         with atomic_write(path) as temporary:
             temporary.write_text(json.dumps({"projects": _answers()}, indent=1), encoding="utf-8")
     except OSError as error:
-        logger.warning("the answer for %s holds for this process only, since it can't be saved: %s", project, error)
+        logger.warning("the answer for %s applies only to this process, since it can't be saved: %s", project, error)
 
 
 def _answers() -> dict[str, str | bool]:

@@ -39,7 +39,8 @@ _GEMINI_KINDS = {
 
 
 def blocks_of(message: LLMMessage, response: LLMResponse | None = None, thought: str = "") -> list[Row]:
-    """Return the rows of `blocks` for a message; `response` is its source, `thought` the thinking as streamed.
+    """Return the rows of `blocks` for a message; `response` is what it came from, and `thought` is the streamed
+    thinking.
 
     >>> [block["type"] for block in blocks_of(LLMMessage("assistant", "Hello"), thought="Greet.")]
     ['thinking', 'text']

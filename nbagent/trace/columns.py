@@ -135,16 +135,16 @@ def _from_parts(name: str, dtypes: Mapping[str, Dtype], parts: Iterable[Columns]
 
 
 def named(frame: pd.DataFrame, name: str) -> TraceFrame:
-    """Return the frame as the table `name`, for its display."""
+    """Return the frame as a `TraceFrame`, displayed like the table `name`."""
     made = TraceFrame(frame)
     made.table = name
     return made
 
 
 def usage_frame(calls: pd.DataFrame) -> TraceFrame:
-    """Return token counts and cost by run, provider, model, day, and whether replayed.
+    """Return token counts and cost by run, provider, model, day, and whether the answer was replayed.
 
-    If one cost is unknown, so is the sum.
+    If any cost is unknown, so is the sum.
     """
     replayed = calls["replayed"].fillna(False)
     frame = pd.DataFrame(calls).assign(

@@ -41,7 +41,7 @@ class OpenRun:
     _n_tools: int = 0
 
     def send(self, wait: float = 0.0) -> None:
-        """Start an attempt of the call after `wait` seconds, and discard the stream of the one before."""
+        """Start an attempt of the call after `wait` seconds, and discard the stream of the previous attempt."""
         self.sent, self.waiting = time.time() + wait - self.timing.setup_s, True
         self.thinking.clear()
 
@@ -62,7 +62,7 @@ class OpenRun:
             self.call["thinking_s"] = time.time() - self.sent - self.call["ttft_s"]
 
     def end_call(self) -> None:
-        """Set the times, which start when the request could be sent. Without counted tokens, it cost nothing."""
+        """Set the times, which start when the request could be sent. If nothing was counted, the call cost nothing."""
         self.call.setdefault("cost_usd", 0.0)
         self.call["setup_s"] = self.timing.setup_s
         self.call["started"] += self.timing.setup_s

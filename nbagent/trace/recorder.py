@@ -45,7 +45,7 @@ _NO_ORIGIN: Mapping[str, Any] = {}
 
 
 class Recorder:
-    """Turns events into table rows. A row may be completed later, and is never removed.
+    """Turns events into table rows. A row may be completed later, but is never removed.
 
     Several runs may record at the same time, from several threads. Hold `lock` to read several tables consistently.
     """
@@ -86,13 +86,13 @@ class Recorder:
         _recorders.add(self)
 
     def restart_after_fork(self) -> None:
-        """Start an empty session in a forked process. The databases remain the parent's."""
+        """Start an empty session in a forked process. The databases still belong to the parent."""
         _of_parent.append(vars(self).copy())  # closing them would wait for locks of threads that are gone
         vars(self).update(vars(Recorder(self.keep_results, self.max_bytes)), forks=self.forks)
 
     @property
     def store(self) -> TraceStore:
-        """The database of the rows; `flush` writes them."""
+        """The database that `flush` writes the rows to."""
         if self._store is None:
             self._store = private_store(None if self.max_bytes is None else self.max_bytes // 2)
         return self._store
@@ -136,7 +136,7 @@ class Recorder:
                 self.add_rows("environment", [{**collect(), "session_id": self.session_id, "ts": time.time()}])
 
     def add_rows(self, table: str, rows: Iterable[Row]) -> None:
-        """Append rows, with new numbers."""
+        """Append rows, and renumber them."""
         with self.lock:
             for row in rows:
                 self._append(table, row)
@@ -192,7 +192,7 @@ class Recorder:
             return self.flush().rows(table, where, *values)
 
     def recognise(self, messages: Iterable[LLMMessage]) -> None:
-        """Find the rows of messages loaded from a file, so that they get no second row when they are sent."""
+        """Find the rows of messages loaded from a file, so these are not recorded again when they are sent."""
         with self.lock:
             known = dict(self.flush().get("SELECT message_id, parent_id FROM messages"))
             for message in messages:

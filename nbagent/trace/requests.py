@@ -1,7 +1,7 @@
 """Reconstructs a model request from the tables alone.
 
-`calls` has what each request added to an earlier one, `messages` the messages, with non-text parts in `data`, and
-`prompts` the repeated texts, system prompts and tools, by hash.
+`calls` shows which messages each request added to an earlier one. `messages` contains them, with non-text parts in
+`data`. `prompts` contains the repeated texts (system prompts and tools), by hash.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def message_data(message: LLMMessage) -> str | None:
 
 
 def messages_in(after: str | None, kept: int, added: Sequence[str]) -> str:
-    """Return the JSON of the column `messages_in`: the request keeps some messages of an earlier one and adds others.
+    """Return the JSON for the column `messages_in`: how many earlier messages are kept, and which are added.
 
     >>> messages_in("call_1", 2, ["msg_3"])
     '{"after": "call_1", "kept": 2, "added": ["msg_3"]}'

@@ -1,7 +1,7 @@
 """The values that tools returned: in memory, or pickled in a temporary file once they are too large.
 
-They have a file of their own, because as SQLite values the pickles would be in memory twice. No other process can open
-it. If a value can't be pickled, the text that the model read is kept, with a note.
+They have a file of their own, because SQLite would keep each pickle in memory twice. No other process can open it.
+If a value can't be pickled, the text that the model read is kept, with a note.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Results(Mapping[str, Any]):
         self.bytes += size_of(value)
 
     def take(self, other: Results) -> None:
-        """Add another trace's values. Those in its file stay there."""
+        """Add another trace's values. Values in its file stay there."""
         self._kept.update(other._kept)
         self._spilled.update(other._spilled)
         self.bytes += other.bytes

@@ -10,7 +10,7 @@ Row = dict[str, Any]
 
 
 def as_json(value: Any) -> str:
-    """Return JSON text. Values that JSON lacks become their `str()`, and infinite numbers their names.
+    """Return JSON text. Infinite numbers become "Infinity" or "-Infinity". Other values that JSON lacks become `str()`.
 
     >>> as_json({"x": float("inf")})
     '{"x":"Infinity"}'

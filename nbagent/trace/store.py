@@ -45,7 +45,7 @@ _EXPECTED = {
 
 
 class TraceStore:
-    """The tables of `schema`. It has no lock.
+    """The tables of `schema` in a database, without a lock.
 
     >>> store = TraceStore(FORMAT.private(None))
     >>> store.write({"runs": [{"n": 0, "run_id": "a", "prompt": "Why?", "replayed": False}]})
@@ -88,7 +88,7 @@ class TraceStore:
     def parts(
         self, table: str, names: Collection[str] | None = None, where: str = "TRUE", *values: Any
     ) -> Iterator[Columns]:
-        """Yield the matching rows in parts, by column: all columns, or `names`. The last part is empty."""
+        """Yield the matching rows in batches, each a dict of columns (all, or `names`). The last batch is empty."""
         wanted = [name for name in _ALL[table] if names is None or name in names]
         listed = ", ".join(f'"{name}"' for name in wanted)
         query = f'SELECT {listed} FROM "{table}" WHERE {where} ORDER BY "{NUMBERS[table]}"'  # noqa: S608  only our own names are joined in, values are bound
@@ -117,7 +117,7 @@ class TraceStore:
         return 0 if last is None else int(last) + 1
 
     def append_file(self, path: Path) -> None:
-        """Append the rows of a file, with new numbers. Raises sqlite3.Error."""
+        """Append the rows of a file, and renumber them. Raises sqlite3.Error."""
         self.database.execute("ATTACH ? AS other", (f"{path.resolve().as_uri()}?mode=rw",))
         try:
             for table, names in _ALL.items():
@@ -167,7 +167,7 @@ def private_store(cache_bytes: int | None) -> TraceStore:
 
 
 class TraceFile:
-    """A SQLite file to which a growing trace is written. Other processes may write theirs to the same file.
+    """A SQLite file to which a growing trace is written. Other processes may write their traces to the same file.
 
     `redact` removes secrets from each row. Raises the errors of `FORMAT.open`.
     """

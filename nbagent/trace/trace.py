@@ -47,15 +47,15 @@ class Trace:
 
     All tables have `run_id`, `session_id` and `ts`. Join them on `run_id`, `call_id`, `tool_call_id` and `message_id`,
     which are unique in `runs`, `calls`, `tool_calls` and `messages`. `parent_run_id` is the run whose tool started this
-    one, and `parent_id` the message before. Several agents may share a trace, in several threads.
+    one, and `parent_id` is the previous message. Several agents may share a trace, in several threads.
 
-    `record_http=True` also keeps each HTTP request and response, without secrets, for `http` and `curl()`. You can
-    switch it at any time (`trace.record_http = True`); this applies to runs that start later.
+    `record_http=True` also keeps each HTTP request and response, without secrets, for `http` and `curl()`. You can also
+    set it later (`trace.record_http = True`); it applies to runs that start after that.
 
     The trace keeps the values that tools returned, for `results()`, unless `keep_results=False`.
 
     A trace is a private SQLite database. Its rows and these values use about `max_bytes` of memory, and the rest spills
-    to an unnamed temporary file, which disappears with the process. Set `TMPDIR` for another folder. If a value can't
+    to an unnamed temporary file, which disappears with the process. Set `TMPDIR` to choose its folder. If a value can't
     be pickled, only the text that the model read is kept. `max_bytes=None` keeps everything in memory.
 
     >>> trace = Trace()
@@ -97,7 +97,7 @@ class Trace:
         """One row per run: a prompt with its answer.
 
         A run continues the `branch` of the run before it. The first run of an agent starts a branch. So does the first
-        run after `fork`, `undo`, an edit or `clear_history`, and after a turn or the history was replaced.
+        run after `fork`, `undo`, an edit or `clear_history`, or after a turn or the history was replaced.
         `context.switch` returns to a branch. The `parent_id` of a branch's first message shows where it forked off.
         """
         return self._frame("runs")
@@ -111,8 +111,8 @@ class Trace:
     def messages(self) -> TraceFrame:
         """One row per message that entered the conversation; `parent_id` is the message before it.
 
-        Messages that were added by hand, edited, loaded, summarised, or inherited by a fork enter with the first
-        request that sends them. After an edit, or when a turn is asked again, the messages that follow get new rows in
+        Messages that were added by hand, edited, loaded, summarised, or inherited by a fork are added with the first
+        request that sends them. After an edit, or when a prompt is sent again, the messages that follow get new rows in
         the new branch.
         """
         return self._frame("messages")
@@ -134,7 +134,7 @@ class Trace:
     def cells(self) -> TraceFrame:
         """One row each time a tool changed or ran a notebook cell, with its source before and after.
 
-        `cell` is the id of that cell; `cell_id`, as in all tables, is the cell that asked.
+        `cell` is the id of that cell. As in all tables, `cell_id` is the cell that started the run.
         """
         return self._frame("cells")
 
@@ -185,7 +185,8 @@ class Trace:
     def scores(self) -> TraceFrame:
         """One row per score, from `score()` or from the thumbs below an answer (`name` is `good`).
 
-        The score of a run has only a `run_id`. The score of a call or tool call also has that id.
+        The score of a run has only a `run_id`. The score of a call or tool call also has the id of the call or tool
+        call.
         """
         from nbagent.trace.columns import build
 
@@ -323,7 +324,7 @@ class Trace:
         The columns are counts, tokens, dollars where known (`unpriced` counts calls without a known price), and the
         median and 95th percentile of the seconds: `duration_p50_s`, `duration_p95_s`, `ttft_p50_s`, `ttft_p95_s`.
         `tokens_per_s` is output tokens divided by the whole duration. Replayed calls are only counted. A call of a run
-        with two tags counts towards both. By `tool`, there are counts and durations of tool calls.
+        with two tags counts towards both. The summary by `tool` has counts and durations of tool calls.
 
         >>> agent.trace.summary("model")[["calls", "cost_usd", "ttft_p95_s", "tokens_per_s"]]   # doctest: +SKIP
         """
@@ -346,7 +347,7 @@ class Trace:
         return timeline.draw(self.rows_with_children(run_id), ax)
 
     def tree(self, run_id: str | None = None) -> TraceTree:
-        """Show which agent called which: one run or all, with their tool calls and the runs that these started.
+        """Show which agent called which, for one run or all, with their tool calls and the runs that these started.
 
         A notebook and `print` show it as text; `.plot()` draws it. The requests, tokens and dollars of a line include
         the lines below it.
@@ -506,7 +507,7 @@ class Trace:
         return notebook
 
     def stream_to(self, path: str | os.PathLike[str] | None) -> None:
-        """Write the rows so far to a `.sqlite` file, and from now on new rows after each turn. None ends it.
+        """Write the rows so far to a `.sqlite` file, and from now on new rows after each turn. None stops this.
 
         The file can be read while it grows. After a crash, it contains the run up to its last turn. Several processes
         may write to one file. A forked process starts an empty trace and must call this itself. Raises
@@ -563,8 +564,8 @@ class Trace:
     def with_children(self) -> Trace:
         """Return this trace with the runs of existing forks, and the runs that its tools started in other agents.
 
-        They have traces of their own. The `parent_run_id` of a run is the run whose tool started it. Rows are in
-        chronological order. `explore()` and the panel show them as well. If there are none, this returns the trace
+        Those runs are recorded in other traces. The `parent_run_id` of a run is the run whose tool started it. Rows are
+        in chronological order. `explore()` and the panel show them as well. If there are none, this returns the trace
         itself.
 
         >>> agent.trace.with_children().runs[["prompt", "run_id", "parent_run_id"]]         # doctest: +SKIP
@@ -593,11 +594,11 @@ class Trace:
     ) -> Telemetry:
         """Also send runs that start from now on, including runs of forks, to OpenTelemetry.
 
-        There are spans `invoke_agent`, `chat` and `execute_tool`, and metrics of tokens and seconds. Their names follow
-        the semantic conventions for generative AI.
+        It sends the spans `invoke_agent`, `chat` and `execute_tool`, and metrics of tokens and seconds. Their names
+        follow the semantic conventions for generative AI.
 
         `endpoint` is the address of a collector that accepts OTLP over HTTP; it requires the `otel` extra. Without it,
-        data goes to the given providers, else to the ones that the process has set up, else to the collector in
+        data goes to the given providers, else to providers that the process has set up, else to the collector in
         OTEL_EXPORTER_OTLP_ENDPOINT. Message texts are omitted unless `capture_content`, or the environment variable
         OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT, is true. Call `stop()` on the result to end it.
 
@@ -632,7 +633,7 @@ def _checked_file(path: str | os.PathLike[str], suffix: str) -> Path:
 
 
 def unknown_run(run_id: object) -> ConfigurationError:
-    """The error for the id of a run that the trace does not have."""
+    """The error for a run id that the trace does not have."""
     return invalid("run_id", run_id, "a run of this trace", "trace.runs['run_id'] lists them.")
 
 

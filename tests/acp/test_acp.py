@@ -242,7 +242,7 @@ async def test_the_users_choice_of_a_model_and_the_usage(tmp_path):
         assert (model.category, model.current_value) == ("model", "scripted:scripted")
         assert [each.value for each in model.options] == ["scripted:scripted", "other:one"]
         for wrong in ("other:two", ""):
-            with pytest.raises(acp.RequestError, match="Choose one of the models scripted:scripted, other:one"):
+            with pytest.raises(acp.RequestError, match="Choose one of these: scripted:scripted, other:one"):
                 await client.set_config_option(session_id=session.session_id, config_id="model", value=wrong)
         chosen = await client.set_config_option(session_id=session.session_id, config_id="model", value="other:one")
         assert chosen.config_options[0].current_value == "other:one"

@@ -40,7 +40,7 @@ def test_problems_in_skill_md(tmp_path):
         ("name: tea\ndescription: [x", "error", 3, "not YAML"),
         ("- tea", "error", 2, "key: value"),
         ("name: tea\n? [x]\n: y", "error", 3, "not YAML"),
-        ("name: tea\ndescription: &a x\nmetadata: {b: *a}", "error", 4, "aliases are not read"),
+        ("name: tea\ndescription: &a x\nmetadata: {b: *a}", "error", 4, "YAML aliases are not supported"),
     ]:
         manifest, problems = loaded(tmp_path, front_matter)
         assert (manifest is None) == any(found[0] == "error" for found in problems)

@@ -1,4 +1,4 @@
-"""A server's address: the command that starts it, or its URL. It can mask the secrets in it."""
+"""A server's address (the command that starts it, or its URL), with its secrets masked for display."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nbagent.text import without_keys
 
 @dataclass(frozen=True)
 class Address:
-    """A command and its environment, or a URL, its headers and `auth` (an `httpx2.Auth`). Its repr has only `cwd`."""
+    """A command and its environment, or a URL, its headers and `auth` (an `httpx2.Auth`). Its repr shows only `cwd`."""
 
     command: tuple[str, ...] = field(default=(), repr=False)
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -38,7 +38,7 @@ class Address:
         return without_keys(" ".join(shown for shown, _ in _words(self.command)))
 
     def masked(self, text: str) -> str:
-        """Text from or about the server, without its secrets and with visible control characters."""
+        """Return text from or about the server, with secrets removed and control characters made visible."""
         keys = [secret for _, secret in _words(self.command) if secret]
         keys += [value for name, value in self.env.items() if is_secret_name(name)]
         return show_control_chars(without_keys(Redactor(keys, "SECRET", self.url, self.headers).text(text)))

@@ -1,4 +1,4 @@
-"""The connection to one server, on the background loop, whichever loops its agents run on.
+"""The connection to one server. It runs on the background loop, whichever loops its agents use.
 
 It keeps a registry in sync with the server's tools, restarts a dead server once, and ends with `stop` or at the
 interpreter's exit. It has no reference to its `MCPServer`, which can therefore be garbage-collected.
@@ -54,7 +54,7 @@ NOTICE_S = 1.0
 
 
 class Connection:
-    """See the module. `state` is a word for display, and `problem` the reason why the server can't be used now."""
+    """See the module. `state` is a word for display, and `problem` says why the server can't be used at the moment."""
 
     def __init__(self, name: str, address: Address, tools: ToolList) -> None:
         self.name, self.address, self.tools = name, address, tools
@@ -101,7 +101,7 @@ class Connection:
         await _on_background(self._end)
 
     def stop(self) -> None:
-        """End the connection without waiting. It acquires no lock, since garbage collection may call it anywhere."""
+        """End the connection without waiting. It acquires no lock, since garbage collection may call it."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._stop_now)
 

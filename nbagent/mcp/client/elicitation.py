@@ -1,4 +1,4 @@
-"""Passes a server's question to the approver, if the server asks the user something during a call."""
+"""Passes the questions that a server asks the user during a call to the approver."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 async def ask(server: str, params: ElicitRequestParams, call: CallInProgress | None) -> ElicitResult:
-    """Return the user's answers. If there is nobody to ask, or they don't fit the server's schema, decline."""
+    """Return the user's answers. Decline if there is nobody to ask or the answers don't fit the server's schema."""
     from mcp_types import ElicitResult
 
     text = shortened(params.message, MAX_TEXT)

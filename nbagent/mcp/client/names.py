@@ -19,7 +19,7 @@ _COMMON = re.compile(r"^(mcp[-_])?server[-_]|^mcp[-_]|[-_]mcp[-_]server$|[-_](mc
 
 
 def fitting_names(wanted: Iterable[str], limit: int, given: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Map names that the registry accepts to the original names. If two become equal, one gets a suffix.
+    """Map names that the registry accepts to the original names. If two names clash, one gets a suffix.
 
     Names in `given`, an earlier result, stay mapped to the same original names.
 

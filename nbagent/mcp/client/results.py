@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 
 
 def value_of(result: CallToolResult, tool: str) -> Any:
-    """The value of a call: a string, structured data, or content parts if there are images.
+    """The value that a call returned: a string, structured data, or content parts if there are images.
 
-    Structured data is omitted if text repeats it, as the protocol recommends. Raises ToolError with an error's text.
+    Structured data is omitted if the text repeats it, which the protocol recommends to servers. If the call failed,
+    raises ToolError with the server's text.
     """
     parts = [part_of(block) for block in result.content]
     texts = [part["text"] for part in parts if part["type"] == "text"]
@@ -33,7 +34,7 @@ def value_of(result: CallToolResult, tool: str) -> Any:
 
 
 def part_of(block: ContentBlock) -> dict[str, Any]:
-    """A content block as a content part. Audio and other files, which a model can't read, become a description."""
+    """A content block as a content part. A description replaces audio and other files, which a model can't read."""
     if block.type == "text":
         return {"type": "text", "text": block.text}
     if block.type == "image":

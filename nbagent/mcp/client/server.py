@@ -37,15 +37,15 @@ MAX_NAME = 32
 class MCPServer(Toolset):
     """The tools of an MCP server, from a command that starts it or a URL (streamable HTTP).
 
-    - `env`: variables for the process, which otherwise gets only PATH, HOME and a few others; `cwd`: its folder
+    - `env`: variables for the process, which otherwise gets only PATH, HOME and a few others; `cwd`: its working folder
     - `headers`, `auth` (an `httpx2.Auth`, such as the OAuth providers of the `mcp` package): for a URL
     - `name`: the prefix of the tools' names; by default derived from the command or URL
     - `approve`: None asks before calls to tools that the server does not mark as read-only; True asks before all calls,
       False before none
     - `timeout`: seconds for a call, or None for the agent's limit
 
-    `agent.use(server)` starts to connect immediately, and a run waits for the connection. It ends with
-    `agent.aclose()`, when this object is garbage-collected, and with this process. A dead server is restarted once.
+    `agent.use(server)` starts connecting immediately, and a run waits for the connection. The connection ends with
+    `agent.aclose()`, with this process, or when this object is garbage-collected. A dead server is restarted once.
     Revision 2026-07-28 of the protocol is supported, and so are the revisions that start with a handshake.
 
     Raises ConfigurationError for wrong arguments. A run raises MCPServerError if the server can't be used.
@@ -88,17 +88,17 @@ class MCPServer(Toolset):
     ) -> list[MCPServer]:
         """The servers in an editor's or coding agent's `mcp.json`, or only these names.
 
-        `${VAR}` and `${VAR:-default}` are environment variables. `${workspaceFolder}` is the file's folder, or the one
-        above a hidden folder such as `.vscode`. `${input:key}` comes from `inputs`, or you are asked for it. A server
-        with an error is omitted with a warning. Raises ConfigurationError with the file, the server and the error if a
-        named server has one, or if no server is left.
+        `${VAR}` and `${VAR:-default}` are environment variables. `${workspaceFolder}` is the file's folder or, if that
+        is hidden (such as `.vscode`), the folder above it. `${input:key}` comes from `inputs`, or you are asked for it.
+        A server with an error is omitted with a warning. Raises ConfigurationError, which names the file, the server
+        and the error, if a server in `names` has an error or if no server is left.
         """
         read = read_config(path, names, inputs)
         names_by_key = {key: name for name, key in fitting_names(read, MAX_NAME).items()}
         return [cls(*options.pop("command"), name=names_by_key[key], **options) for key, options in read.items()]
 
     def begin(self) -> None:
-        """Start to connect in the background."""
+        """Start connecting in the background."""
         self.connection.begin()
 
     async def prepare(self) -> None:

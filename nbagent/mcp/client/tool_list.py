@@ -29,11 +29,12 @@ Call = Callable[[str, dict[str, Any]], Awaitable[Any]]
 
 
 class ToolList:
-    """`registry` has the tools, with names that providers accept. `changed` is set when the server reports a change.
+    """`registry` contains the tools, under names that providers accept.
 
-    `approve` decides which calls need approval: None means tools that the server does not mark as read-only, True all,
-    False none. A tool that has needed approval keeps needing it, whatever the server says later. A tool whose
-    description or schema changes counts as new: approvals for the session no longer apply.
+    `changed` is set when the server reports a change. `approve` decides which calls need approval: None means tools
+    that the server does not mark as read-only, True all, False none. A tool that has needed approval keeps needing it,
+    whatever the server says later. A tool whose description or schema changes counts as new: approvals for the session
+    no longer apply.
     """
 
     def __init__(self, server: str, *, approve: bool | None, timeout: float | None) -> None:
@@ -46,7 +47,7 @@ class ToolList:
         self._names: dict[str, str] = {}
 
     async def update(self, client: Client, call: Call) -> None:
-        """Get the server's tools."""
+        """Read the server's list of tools."""
         listed: dict[str, Tool] = {}
         if client.server_capabilities.tools is not None:
             async for page in pages(client.list_tools):

@@ -22,7 +22,7 @@ CONNECT_S, READ_S = 30.0, 300.0
 
 
 class Ended:
-    """The end of a connection. `event` is set when the server is gone, and `details` returns its last words."""
+    """The end of a connection. `event` is set when the server is gone, and `details` describes how it ended."""
 
     def __init__(self) -> None:
         self.event = asyncio.Event()
@@ -64,9 +64,9 @@ class Ended:
 
 @asynccontextmanager
 async def process_of(address: Address, ended: Ended) -> AsyncIterator[Any]:
-    """Start the server's process. At the end of the block, its stdin is closed, and then it is killed if necessary.
+    """Start the server's process. At the end of the block, its stdin is closed; if it doesn't exit, it is killed.
 
-    The process gets `env` and a few of our environment variables (PATH, HOME, …).
+    Of this process's environment variables, it inherits only a few (PATH, HOME, …); `env` adds others.
     """
     import anyio
     from mcp import StdioServerParameters, stdio_client
@@ -93,7 +93,7 @@ async def process_of(address: Address, ended: Ended) -> AsyncIterator[Any]:
 
 @asynccontextmanager
 async def http_to(address: Address, ended: Ended) -> AsyncIterator[Any]:
-    """Streamable HTTP. The headers go only to this server, since redirects to other hosts are not followed."""
+    """Connect over HTTP. Redirects to other hosts are not followed, so the headers go only to this server."""
     import httpx2
     from mcp.client.streamable_http import streamable_http_client
 

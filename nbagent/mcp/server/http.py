@@ -1,6 +1,6 @@
 """`HTTPServing`: a `ToolServer` on a loopback port, over streamable HTTP.
 
-Each request needs a token, which no web page knows, and a Host and Origin of this machine, against DNS rebinding.
+Each request needs a token, which no web page knows. To prevent DNS rebinding, its Host and Origin must be this machine.
 """
 
 from __future__ import annotations

@@ -36,9 +36,9 @@ def as_tool(definition: FunctionDefinition) -> types.Tool:
 def as_result(
     outcome: ToolOutcome, outputs: Iterable[Mapping[str, str]] = ()
 ) -> types.CallToolResult | types.InputRequiredResult:
-    """The result of a call. `outputs` are the tool's displays, whose images follow the returned value.
+    """The result of a call. `outputs` is what the tool displayed; images in it follow the returned value.
 
-    Content blocks or a whole result of the `mcp` package, which a tool may return, are passed on unchanged.
+    If a tool returns content blocks or a whole result of the `mcp` package, they are passed on unchanged.
     """
     value = outcome.value
     if outcome.is_error:

@@ -22,7 +22,7 @@ from nbagent.providers.scripted import ScriptedProvider
 
 
 def serve_stdio(path: str, only: Iterable[str] | None = None) -> None:
-    """Serve the file's tools over stdin and stdout until the client ends. The file's own output goes to stderr."""
+    """Serve the file's tools over stdin and stdout until the client leaves. The file's own output goes to stderr."""
     with redirect_stdout(sys.stderr):
         server = ToolServer(load(path), only=only).server
 
@@ -35,7 +35,7 @@ def serve_stdio(path: str, only: Iterable[str] | None = None) -> None:
 
 
 def serve_http(path: str, announce: Callable[[str], None], only: Iterable[str] | None = None, *, port: int = 0) -> None:
-    """Serve the file's tools on a loopback port until Ctrl-C. `announce` gets the configuration for clients."""
+    """Serve the file's tools on a loopback port until Ctrl-C. `announce` receives the configuration for clients."""
     tools = ToolServer(load(path), only=only)
 
     async def serve() -> None:
@@ -59,7 +59,7 @@ def stdio_configuration(path: str) -> str:
 def load(path: str) -> Agent:
     """Run the file as a module. Returns its variable `agent`, if that is an agent, else an agent with the live tools.
 
-    Raises ConfigurationError if there is no such file, and the file's own errors.
+    Raises ConfigurationError if there is no such file, or any error that the file itself raises.
     """
     module = run_file(path)
     agent = getattr(module, "agent", None)

@@ -57,9 +57,9 @@ WAITING_FOR_APPROVAL = "waiting for a person to approve this call"
 
 @dataclass(frozen=True, slots=True)
 class ClientRequest:
-    """The official context of a client's tool call, with the client's session, and the call's parameters.
+    """A client's tool call: the `mcp` package's context, which has the client's session, and the call's parameters.
 
-    With it, a tool can ask the client something or report progress. The tool may also return an `InputRequiredResult`;
+    With it, a tool can ask the client a question or report progress. The tool may also return an `InputRequiredResult`;
     when the client calls again, the answers are in `params.input_responses`.
 
     >>> async def report() -> str:
@@ -79,8 +79,8 @@ def _is_provider_tool(registry: FunctionRegistry, name: str) -> bool:
 class ToolServer:
     """Serves the tools of `agent` and `nbagent.live`, or only the tools in `only`. No model is called.
 
-    `server` is the official `Server`, which transports run. All of it runs on one event loop. Raises ConfigurationError
-    if `only` has an unknown name.
+    `server` is the official `Server`, which transports run. Everything runs on one event loop. Raises
+    ConfigurationError if `only` has an unknown name.
     """
 
     def __init__(self, agent: Agent, *, only: Iterable[str] | None = None, agent_name: str | None = None) -> None:
@@ -113,7 +113,7 @@ class ToolServer:
     # -- the tools -----------------------------------------------------------------------------------------------------
 
     def registry(self) -> FunctionRegistry:
-        """The tools that are offered now."""
+        """The tools that are offered at the moment."""
         joined = self._joined()
         names = [name for name in joined.names() if self.only is None or name in self.only]
         off = self.agent.tools_off

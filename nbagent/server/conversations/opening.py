@@ -42,7 +42,7 @@ def open_store(place: str, **options: Any) -> ConversationStore:
 
 
 def default_store() -> str:
-    """Return the address of the user's conversations, a file in the folder for application data."""
+    """Return the address of the user's own conversations: a file in the folder for application data."""
     folder = platformdirs.user_data_path("nbagent")
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

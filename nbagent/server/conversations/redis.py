@@ -1,6 +1,6 @@
 """Conversations in Redis, for any number of processes and machines.
 
-Each atomic step is a Lua script. Leases use the clock of the Redis server, where expiring keys have a TTL. Configure
+Each atomic step is a Lua script. Leases use the Redis server's clock. Keys that expire have a TTL there. Configure
 Redis with persistence that you trust (`appendonly yes`) and without eviction.
 """
 
@@ -160,7 +160,7 @@ class RedisStore(ConversationStore):
             await self.aclose()
             raise ConfigurationError(
                 f"The conversations in {self.address!r} have format version {found!r}, expected {FORMAT!r}. "
-                "Name another Redis database, or use the nbagent version that wrote them."
+                "Use another Redis database, or the nbagent version that wrote them."
             )
 
     @override

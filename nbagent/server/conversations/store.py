@@ -1,9 +1,9 @@
 """The guarantees of a conversation store, and the common part of all stores.
 
-Everything belongs to an owner and is invisible to others. The turn of a conversation has a *lease*, which a heartbeat
-renews and which expires if the process dies. Other turns wait, in order of arrival within a process. A turn's changes
-are saved atomically: the messages, their cost, and the answer for repeated requests. A process that was paused for
-longer than its lease can't save if another one has continued.
+Everything belongs to an owner and is invisible to others. Only one turn of a conversation runs at a time. It holds a
+*lease*, which a heartbeat renews and which expires if the process dies. Other turns wait, in order of arrival within a
+process. A turn's changes are saved atomically: the messages, their cost, and the answer for repeated requests. A
+process that was paused for longer than its lease can't save if another process has taken over since.
 
 Times are Unix seconds.
 """
@@ -42,7 +42,7 @@ _ASKED, _DECIDED = "approval:", "decision:"
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """US dollars, without unknown prices, and input and output tokens.
+    """What runs have cost: US dollars, not counting unknown prices, and the sum of input and output tokens.
 
     >>> Spent(0.25, 100) + Spent(0.5, 20)
     Spent(dollars=0.75, tokens=120)
@@ -118,9 +118,9 @@ class WaitingCall:
 
 @dataclass(slots=True)
 class Lease:
-    """An exclusive right. `lost` completes when another process has taken it or the conversation was deleted.
+    """An exclusive right. `lost` completes when another process takes it or the conversation is deleted.
 
-    A turn's lease has its conversation, or None if that is new.
+    The lease of a turn contains the conversation, or None for a new one.
     """
 
     owner: str
@@ -140,7 +140,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A turn's change to its conversation: `info`, and the `added` messages, as JSON, after the first `kept` ones."""
+    """A turn's change to its conversation: the new `info`, and the messages `added` after the first `kept`, as JSON."""
 
     lease: Lease
     info: Conversation
@@ -150,7 +150,7 @@ class Change:
 
 
 class ConversationStore(ABC):
-    """Conversations with their turns, spending, answers and approvals. Each store implements the abstract part.
+    """Conversations with their turns, spending, answers and approvals. Each store implements the abstract methods.
 
     - `lease_s`: seconds after which another process can take a dead process's turn
     - `ttl_s`: seconds from a conversation's last change to its deletion; None keeps it
@@ -222,7 +222,7 @@ class ConversationStore(ABC):
     ) -> AsyncIterator[Lease]:
         """Wait for the exclusive turn of a conversation, across all processes.
 
-        While it is taken, `busy` is called, which may raise to stop waiting.
+        If another run has it, `busy` is called once or repeatedly, and may raise to stop waiting.
         """
         lease = Lease(owner, _turn_of(conversation_id), token_hex(8), conversation_id=conversation_id)
         async with self._exclusive(lease, busy):
@@ -232,14 +232,14 @@ class ConversationStore(ABC):
     async def request(self, owner: str, key: str) -> AsyncIterator[KeptAnswer | None]:
         """Enter a request with an idempotency key. Yields its first answer, or None.
 
-        Waits while a request with the same key is answered, so a repeated one receives that answer. If that request
-        fails or its process dies, the next one runs. Pass the new answer to `save`.
+        While a request with the same key is being answered, this waits, so a repeated request receives the same answer.
+        If the first one fails or its process dies, the next one runs. Pass the new answer to `save`.
         """
         async with self._exclusive(Lease(owner, f"key:{key}", token_hex(8))):
             yield await self.answer(owner, key)
 
     async def answer(self, owner: str, key: str) -> KeptAnswer | None:
-        """Return the first answer to a request with this key, unless there is none or it has expired."""
+        """Return the first answer to a request with this key, or None if there is none or it has expired."""
         text = await self._note(owner, answer_name(key))
         return None if text is None else KeptAnswer(**json.loads(text))
 
@@ -465,15 +465,15 @@ def with_messages(info: Conversation, texts: Sequence[str]) -> Conversation:
 
 
 def page_of(found: list[Conversation], limit: int) -> Page:
-    """Return a page. `found` has one more than the limit if there is a next page."""
+    """Return a page. If there is a next page, `found` has one more conversation than `limit`."""
     shown = found[:limit]
     return Page(shown, f"{shown[-1].updated!r}:{shown[-1].id}" if len(found) > limit else None)
 
 
 def cursor_from(text: str) -> tuple[float, str]:
-    """Return `(updated, id)` of the last conversation of a page. Raises ConfigurationError."""
+    """Return `(updated, id)` of a page's last conversation from its cursor. Raises ConfigurationError."""
     updated, colon, conversation_id = text.partition(":")
     with suppress(ValueError):
         if colon and is_number(value := float(updated)):
             return value, conversation_id
-    raise invalid("after", text, "the cursor of a page", "Pass `next` of the previous page.")
+    raise invalid("after", text, "the cursor of a page", "Pass the previous page's `next`.")

@@ -49,7 +49,7 @@ class DecisionRequest(BaseModel):
 
 
 class Decided(BaseModel):
-    """The decision that counts."""
+    """The recorded decision."""
 
     id: str
     decision: Literal["approve", "deny"]
@@ -74,7 +74,7 @@ async def decide(
         raise not_found("call with that id waiting for approval")
     if body.arguments is not None:
         if body.decision == "deny":
-            raise RefusedError(422, "invalid_request", "arguments: only allowed for an approval. Omit them.")
+            raise RefusedError(422, "invalid_request", "arguments: only allowed with an approval. Omit them.")
         check_arguments(host, approval.tool, body.arguments)
     decision = Decision(body.decision == "approve", body.arguments, body.reason)
     if not await host.store.decide(owner, approval_id, decision):
@@ -83,9 +83,9 @@ async def decide(
 
 
 def check_arguments(host: AgentHost, tool: str, arguments: dict[str, Any]) -> None:
-    """Refuse arguments that are invalid for the tool, since the call would fail and the decision be used up.
+    """Refuse arguments that are invalid for the tool, since the call would fail and use up the decision.
 
-    If several agents have a tool with this name, one that accepts them is enough.
+    If several agents have a tool with this name, it is enough that one tool accepts them.
     """
     wrong: ToolArgumentsError | None = None
     for definition in filter(None, (agent.function_registry.get_function(tool) for agent in host.agents.values())):

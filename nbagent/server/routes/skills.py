@@ -1,4 +1,4 @@
-"""`/skills`: the agent's executable skills for other programs, which use `ToolManager(url, token=…)`."""
+"""`/skills`: the agent's executable skills for other programs, which call them through `ToolManager(url, token=…)`."""
 
 from __future__ import annotations
 

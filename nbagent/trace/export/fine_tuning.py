@@ -1,7 +1,7 @@
 """Runs as examples for fine-tuning, in OpenAI's chat format: see `Trace.export`.
 
-Each line is an example: `{"messages": [...], "tools": [...]}`, with messages and tools as chat completions have them.
-https://developers.openai.com/api/docs/guides/supervised-fine-tuning
+Each line is an example: `{"messages": [...], "tools": [...]}`, with messages and tools in the format of chat
+completions. https://developers.openai.com/api/docs/guides/supervised-fine-tuning
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 def examples(tables: Mapping[str, Sequence[Row]], run_ids: Collection[str] | None) -> Iterator[dict[str, Any]]:
-    """Yield each run's last request and its answer, without runs that are not good examples."""
+    """Yield each run's last request and its answer. Runs that would be bad examples are omitted."""
     requests = Requests(tables)
     last_calls = {call["run_id"]: call["call_id"] for call in tables["calls"]}
     answers = {row["call_id"]: row for row in tables["messages"] if row["role"] == "assistant" and row["call_id"]}

@@ -87,7 +87,7 @@ Attributes = dict[str, Any]
 
 
 def attributes_from(names: Mapping[str, str], values: Mapping[str, Any]) -> Attributes:
-    """Return the attributes in `names`, one of the tables above, with known values of a type that spans accept."""
+    """Return the attributes in `names`, one of the tables above. Unknown values and unaccepted types are omitted."""
     found = {name: values.get(key) for name, key in names.items()}
     return {name: value for name, value in found.items() if isinstance(value, (str, bool, int, float, list))}
 

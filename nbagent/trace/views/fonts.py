@@ -20,7 +20,7 @@ def fit_fonts(texts: Iterable[Text]) -> None:
 
 
 def boxed(texts: Sequence[str]) -> list[str]:
-    """Put a box in place of each character that no installed font has, since Matplotlib would warn about it."""
+    """Replace each character that no installed font has with a box, since Matplotlib would warn about it."""
     import matplotlib as mpl
 
     families = mpl.rcParams["font.family"]

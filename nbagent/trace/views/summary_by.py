@@ -52,7 +52,7 @@ def _keys(by: str, tables: Mapping[str, pd.DataFrame]) -> pd.Series[Any]:
 
 
 def local_days(times: pd.Series[Any]) -> pd.Series[Any]:
-    """Return the day of each time in the local time zone, in which days start on a quarter hour in UTC."""
+    """Return the local day of each time. In every time zone, days start on a quarter hour in UTC."""
     quarters = times.dt.floor("15min")
     local = {quarter: quarter.to_pydatetime().astimezone().date() for quarter in quarters.dropna().unique()}
     days: pd.Series[Any] = quarters.map(local)

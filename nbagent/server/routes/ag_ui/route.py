@@ -1,6 +1,6 @@
 """`POST /ag-ui`: AG-UI events for clients such as `HttpAgent` of `@ag-ui/client`.
 
-A run that waits for a person ends with an interrupt, and the client starts another one with the person's decision. In
+A run that waits for a person ends with an interrupt, and the client starts another run with the person's decision. In
 between, the agent's run waits in this process. If nobody decides in time, the call is denied and the run continues.
 """
 

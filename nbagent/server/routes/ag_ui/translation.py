@@ -1,7 +1,7 @@
 """The events of a run as AG-UI events (https://docs.ag-ui.com/concepts/events).
 
-Each answer of the model is one message of the client, identified by the request's `call_id`. Calls of the agent's tools
-are reported with their results; the client never runs one.
+Each answer of the model is one message of the client, identified by the request's `call_id`. The agent's tool calls are
+reported with their results; the client never runs a tool.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _NO_RESULT = "The run ended before this call had a result."
 class Translation:
     """Turns a run's events into AG-UI events, and keeps track of the client's messages.
 
-    `messages` are the client's earlier messages. A run that waits for a person spans several requests. `begin` starts
-    each of them, and it ends with `interrupted`, `failed`, or `translate` for `Done`.
+    `messages` are the client's earlier messages. A run that waits for a person spans several requests. Each request
+    starts with `begin` and ends with `interrupted`, `failed`, or `translate` for the event `Done`.
     """
 
     def __init__(self, thread_id: str, model: str, messages: Sequence[ag_ui.Message]) -> None:
@@ -75,7 +75,7 @@ class Translation:
             yield ag_ui.StateSnapshotEvent(snapshot=self._state)
 
     def interrupted(self, interrupts: list[ag_ui.Interrupt]) -> Iterator[AgUiEvent]:
-        """End the request, because the run waits for decisions in the next request."""
+        """End the request while the run waits for decisions, which arrive with the next request."""
         yield from self.snapshots("waiting", waiting_for=[interrupt.id for interrupt in interrupts])
         yield self._finished(ag_ui.RunFinishedInterruptOutcome(interrupts=interrupts))
 

@@ -1,6 +1,6 @@
 """The common part of both APIs: converts request bodies to runs.
 
-Images are `data:` URLs, or addresses that the provider fetches. Nothing here reads a file or an address.
+Images are `data:` URLs, or addresses that the provider fetches. Nothing here opens a file or an address.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class BodyPart(BaseModel):
 class RequestBody(BodyPart):
     """Fields of both APIs.
 
-    Unlisted fields are ignored, as by other servers for this API. They are hints, such as `service_tier`.
+    Unlisted fields are ignored, as other servers for this API do. They are hints, such as `service_tier`.
     """
 
     model: str = Field(description="An id of `GET /v1/models`.", examples=["nbagent"])
@@ -78,7 +78,7 @@ class PromptAndHistory:
 def split_prompt(messages: Sequence[LLMMessage], param: str) -> PromptAndHistory:
     """Split a conversation into its last prompt, its history, and its instructions (all the system texts).
 
-    Adjacent prompts at the end are joined. Raises `RefusedError` if the last message is not from a user.
+    Consecutive prompts at the end are joined. Raises `RefusedError` if the last message is not from a user.
     """
     instructions = "\n\n".join(message.text for message in messages if message.role == "system" and message.text)
     history = [message for message in messages if message.role != "system"]
@@ -139,7 +139,7 @@ async def run_request(
     param: str,
     **more: Any,
 ) -> RunRequest:
-    """Return the request for a run. `wanted` is the answer's format, from the field `param`.
+    """Return the request for a run. `wanted` is the requested format of the answer, from the request's field `param`.
 
     Raises `RefusedError` for fields that the agent can't support, and for an unknown model.
     """
@@ -169,7 +169,7 @@ async def _output_options(
     named = wanted.get("json_schema", wanted)  # chat completions have it one level deeper
     schema = named.get("schema", {"type": "object"})
     if _is_deeper(schema, MAX_DEPTH):
-        raise _wrong(param, f"its objects and arrays are nested more than {MAX_DEPTH} deep. Flatten it.")
+        raise _wrong(param, f"its objects and arrays are nested more than {MAX_DEPTH} levels deep. Flatten it.")
     if len(text := json_text(schema)) > MAX_CHARS:
         raise _wrong(param, f"it has {len(text):,} characters; the maximum is {MAX_CHARS:,}. Shorten it.")
     try:

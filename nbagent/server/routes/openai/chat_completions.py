@@ -1,7 +1,8 @@
 """`POST /v1/chat/completions`. The client keeps the conversation; the server does not.
 
-Tools run on the server. The answer omits their calls, because clients would run all `tool_calls`. The texts of several
-turns are joined with blank lines. Thinking is `reasoning_content`, as with DeepSeek and most servers of open models.
+Tools run on the server. The answer omits their calls, because clients would run all `tool_calls`. If the model wrote
+text in several turns, blank lines separate the texts. Thinking is sent as `reasoning_content`, as DeepSeek and most
+servers for open models do.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class ChatMessage(BodyPart):
     tool_call_id: str | None = None
 
     def to_message(self, param: str) -> LLMMessage:
-        """Return it as a message of an agent."""
+        """Return it as a message for an agent."""
         calls = [
             FunctionCall(call["function"]["name"], arguments, call["id"], raw)
             for call in self.tool_calls or ()
@@ -124,7 +125,7 @@ class ChatAnswer:
         self._earlier = dict.fromkeys(self._pieces, 0)
 
     def feed(self, event: AnyEvent) -> Iterator[dict[str, Any]]:
-        """Yield the chunks of an event. Raises `RefusedError` if sent text would have to be retracted."""
+        """Yield the chunks of an event. Raises `RefusedError` rather than retract text that was sent."""
         match event:
             case RunStarted():
                 self._head["id"] = f"chatcmpl_{event.metadata['run_id']}"

@@ -35,13 +35,13 @@ def unsupported(param: str, message: str) -> ParameterError:
 
 
 def answer_restarted() -> RefusedError:
-    """Return the error that ends a stream whose text would have to be retracted."""
+    """Return the error that ends a stream when text that was sent would have to be retracted."""
     detail = "The connection to the model broke in the middle of the answer. Try again."
     return RefusedError(502, "answer_restarted", detail)
 
 
 def envelope(problem: HTTPProblem) -> tuple[int, dict[str, Any]]:
-    """Return the status and body. As in OpenAI's API, an unprocessable request is a bad request."""
+    """Return the status and body. As in OpenAI's API, an unprocessable request has status 400, not 422."""
     status, code = _CODES.get(problem.code, (400 if problem.status == 422 else problem.status, problem.code))
     kind = _TYPES.get(status, "invalid_request_error" if status < 500 else "server_error")
     message, param = problem.detail, problem.more.get("param")
@@ -51,8 +51,10 @@ def envelope(problem: HTTPProblem) -> tuple[int, dict[str, Any]]:
 
 
 def openai_form(problem: HTTPProblem) -> Response:
-    """Return the response to a failed request. A header keeps SDKs from retrying errors after which the agent has
-    already retried or may have run tools, or if the budget is spent."""
+    """Return the response to a failed request.
+
+    A header keeps SDKs from retrying if the agent has already retried or may have run tools, or if the budget is spent.
+    """
     status, body = envelope(problem)
     final = problem.code == "budget_spent" or problem.code.startswith(("provider_", "internal_"))
     headers = {"x-should-retry": "false"} if final else None

@@ -31,7 +31,7 @@ def response_id(conversation_id: str, question_id: str) -> str:
 
 
 def place_of(response: str) -> tuple[str, str]:
-    """Return `(conversation_id, question_id)` of a response; both are "" if it has none.
+    """Return `(conversation_id, question_id)` from a response id; both are "" if it is not one of nbagent's.
 
     >>> place_of("resp_conv_1a_2b")
     ('conv_1a', 'msg_2b')
@@ -51,7 +51,9 @@ def turn_of(messages: Sequence[LLMMessage], question_id: str) -> slice | None:
 
 
 def item_id(kind: str, conversation_id: str | None, message_id: str | None, number: int = 0) -> str:
-    """Return the id of a message's item, by its number among items of this kind. It is new if it is not stored.
+    """Return the id of a message's item. If the message is not stored, the id is random.
+
+    `number` counts the message's items of this kind.
 
     >>> item_id("mcp", "conv_1a", "msg_2b", 1)
     'mcp_conv_1a_2b_1'
@@ -62,7 +64,7 @@ def item_id(kind: str, conversation_id: str | None, message_id: str | None, numb
 
 
 def conversation_of(item: str) -> str:
-    """Return the conversation of an item; "" if it has none.
+    """Return the conversation id from an item id; "" if it contains none.
 
     >>> conversation_of("mcp_conv_1a_2b_1")
     'conv_1a'
@@ -85,7 +87,7 @@ def text_part(text: str) -> dict[str, Any]:
 
 
 def phase_of(has_calls: bool) -> str:
-    """Return the phase of a turn's text: commentary if tool calls follow, else the answer."""
+    """Return the phase of a turn's text: commentary if tool calls follow, else the final answer."""
     return "commentary" if has_calls else "final_answer"
 
 
@@ -96,7 +98,7 @@ def call_item(item: str, name: str) -> dict[str, Any]:
 
 
 def call_result(arguments: dict[str, Any], text: str, is_error: bool) -> dict[str, Any]:
-    """Return what a result adds to the item of its call."""
+    """Return the fields that a result adds to its call's item."""
     if is_error:
         error = {"type": "mcp_tool_execution_error", "content": [{"type": "text", "text": text}]}
         return {"arguments": json_text(arguments), "status": "failed", "error": error}

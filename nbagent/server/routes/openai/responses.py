@@ -74,7 +74,7 @@ class InputItem(BodyPart):
     error: Any = None
 
     def to_messages(self, param: str) -> list[LLMMessage]:
-        """Return the item as messages of an agent. Raises `RefusedError` for an unsupported item."""
+        """Return the item as messages for an agent. Raises `RefusedError` for an unsupported item."""
         match self.type:
             case "message" | None:
                 if self.role is None:
@@ -157,16 +157,16 @@ class ResponseRequest(RequestBody):
             message = "it can't be used together with conversation. Omit one of them."
             raise ParameterError("previous_response_id", message, "mutually_exclusive_parameters")
         if self.background:
-            raise unsupported("background", "a response is created while the client waits. Use stream instead.")
+            raise unsupported("background", "responses can't be created in the background. Use stream instead.")
         if self.prompt:
-            raise unsupported("prompt", "there are no stored prompts. Send input and instructions.")
+            raise unsupported("prompt", "stored prompts are not supported. Send input and instructions.")
         if self.top_logprobs:
             raise unsupported("top_logprobs", "an agent's answer has no log probabilities.")
         given = {"max_tokens": self.max_output_tokens, "thinking": (self.reasoning or {}).get("effort")}
         return {**super().options(), **{name: value for name, value in given.items() if value is not None}}
 
     def echo(self) -> dict[str, Any]:
-        """Return the fields that the response repeats."""
+        """Return the request fields that the response repeats."""
         sent = self.model_dump(include=_ECHOED, exclude_unset=True, exclude_none=True)
         conversation = self.conversation_id()
         return sent if conversation is None else {**sent, "conversation": {"id": conversation}}
@@ -179,7 +179,7 @@ class InputTokensRequest(ResponseRequest):
 
 
 def merged(items: Iterable[InputItem]) -> list[LLMMessage]:
-    """Return the items as messages. Adjacent calls, with or without text, become one assistant message."""
+    """Return the items as messages. Consecutive calls, with or without text, become one assistant message."""
     messages: list[LLMMessage] = []
     calls: list[FunctionCall] | None = None  # of the last message, if it is the assistant's
     for index, item in enumerate(items):
@@ -286,7 +286,7 @@ async def list_input_items(host: Host, response_id: str, owner: Owner, page: Ite
 
 @router.delete("/responses/{response_id}")
 async def delete_response(host: Host, response_id: str, owner: Owner) -> dict[str, Any]:
-    """Delete a response and its prompt from the conversation, which is deleted with its last response."""
+    """Delete a response and its prompt. Deleting a conversation's last response deletes the conversation."""
     conversation_id, question_id = place_of(response_id)
     async with host.store.turn(owner, conversation_id) as taken:
         messages = list(taken.conversation.messages) if taken.conversation else []

@@ -69,10 +69,10 @@ class _Growing:
 
 
 class ResponseAnswer:
-    """Collects the events of a run. `feed` and `fail` yield their additions to a stream; see `reply`.
+    """Collects the events of a run. `feed` and `fail` yield the stream events to send next; see `reply`.
 
-    `echo` has the request fields that every response repeats. `conversation_id` is the run's conversation, or None if
-    it is not stored.
+    `echo` contains the request fields that every response repeats. `conversation_id` is the run's conversation, or None
+    if it is not stored.
     """
 
     def __init__(self, model: str, echo: Mapping[str, Any], conversation_id: str | None) -> None:
@@ -86,7 +86,7 @@ class ResponseAnswer:
         self._calls: dict[Any, tuple[int, dict[str, Any]]] = {}
 
     def feed(self, event: AnyEvent) -> Iterator[StreamEvent]:
-        """Yield stream events for an event. Raises `RefusedError` if sent text would have to be retracted."""
+        """Yield stream events for an event. Raises `RefusedError` rather than retract text that was sent."""
         match event:
             case events.RunStarted():
                 yield from self._start(event)

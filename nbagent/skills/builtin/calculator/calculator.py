@@ -1,4 +1,4 @@
-"""Statistics of a list of numbers, exact where floats allow it."""
+"""Statistics of a list of numbers, as exact as floats allow."""
 
 import math
 import statistics

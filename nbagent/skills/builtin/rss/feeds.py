@@ -1,4 +1,4 @@
-"""Reads the user's list of feeds, a text file, and fetches them: ten at a time, with limits on time and size.
+"""Reads the user's list of feeds, a text file, and fetches the feeds: ten at a time, with limits on time and size.
 
 All addresses come from the list: no model chooses one, and no feed can redirect to another host on the user's network.
 """
@@ -67,7 +67,7 @@ class Source(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """A source's articles, or the error."""
+    """A source's articles, or its error."""
 
     source: Source
     articles: list[Article]
@@ -82,7 +82,7 @@ class FeedError(Exception):
 
 
 def sources_file() -> Path:
-    """Return the file with the list, and create it at first use. Raises OSError if that fails.
+    """Return the path of the list, and create the file at first use. Raises OSError if that fails.
 
     >>> sources_file()                                                      # doctest: +SKIP
     PosixPath('/home/ada/.config/nbagent/rss_sources.txt')
@@ -180,9 +180,8 @@ async def _check_redirection(request: httpx2.Request) -> None:
 
 
 def read_feed(body: bytes, name: str, headers: dict[str, str]) -> list[Article]:
-    """The articles of an RSS or Atom feed. Broken XML is read as far as possible. Declarations become text.
-
-    So no feed can define entities, which expand to far more text. Raises `FeedError` if the body is not a feed.
+    """The articles of an RSS or Atom feed. Broken XML is read as far as possible. Declarations are treated as text, so
+    no feed can define entities that expand to far more text. Raises `FeedError` if the body is not a feed.
     """
     options = {"sanitize_html": False, "resolve_relative_uris": False}  # HTML becomes plain text below
     try:

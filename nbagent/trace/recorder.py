@@ -36,7 +36,7 @@ log = logging.getLogger("nbagent")
 
 #: The default memory limit of a trace, and the approximate size of an event besides its text, in bytes.
 MAX_BYTES, EVENT_BYTES = 100_000_000, 2_000
-#: For how many conversations the last request is kept; also how many system prompts and sets of tools are remembered.
+#: How many conversations' last requests are kept, and how many system prompts and sets of tools are remembered.
 REMEMBERED = 16
 
 #: Reads the columns with token counts from a `Usage`.
@@ -349,7 +349,7 @@ class Recorder:
         kept, new = len(known), messages[first + len(known) :]
         run.last_message = known[-1].encoded[self._row_key] if known else system_row
         if before and new and not known and (new[0].is_summary or any(new[0] is prompt for prompt in run.asked)):
-            run.last_message = before  # the messages between were dropped
+            run.last_message = before  # the messages in between were dropped
         tools = {tool["wire_id"]: tool for tool in run.tools.values()}
         added, may_move = [], bool(run.asked) and run.row["branch"] == event.metadata["run_id"]
         for place, message in enumerate(new, kept):

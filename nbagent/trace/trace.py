@@ -24,7 +24,7 @@ from nbagent.trace.store import TraceFile
 from nbagent.trace.summary import summary_lines
 from nbagent.trace.together import family, joined, rows_below
 
-if TYPE_CHECKING:  # what needs pandas, matplotlib or OpenTelemetry
+if TYPE_CHECKING:  # these need pandas, matplotlib or OpenTelemetry
     import os
     from pathlib import Path
 
@@ -229,7 +229,7 @@ class Trace:
         return self.recorder.rows(table)
 
     def _rows(self, *tables: str) -> dict[str, list[Row]]:
-        """Copies of the rows of some tables, or all, from one moment."""
+        """Copies of the rows of some tables, or all, taken at one moment."""
         with self.recorder.lock:
             return {name: self.rows(name) for name in tables or TABLES}
 

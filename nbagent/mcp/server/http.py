@@ -28,7 +28,7 @@ from nbagent.thread_server import LOOPBACK, ThreadServer, config, listening
 PATH = "/mcp"
 #: Seconds for connections to end when the server stops.
 STOP_S = 2
-#: Seconds of these to notify clients whose calls were stopped.
+#: How many of these seconds are for notifying clients whose calls were stopped.
 NOTIFY_S = 0.1
 
 

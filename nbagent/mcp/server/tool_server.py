@@ -202,7 +202,7 @@ class ToolServer:
         return await run_in_thread(as_result, result.outcome, result.outputs)  # a large frame takes time
 
     def _executor(self, progress: _Progress) -> ToolExecutor:
-        """The agent's executor for the offered tools, which reports to the client that a person is asked."""
+        """The agent's executor for the offered tools, which informs the client when a person is asked."""
         executor = self.agent.tool_executor.with_options(timeout=self.agent.limits.tool_seconds)
         approver = approver_of(executor.approver)
 

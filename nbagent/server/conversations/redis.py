@@ -42,7 +42,7 @@ FORMAT = "2"
 #: The connections of a process, and the seconds to wait for a free one.
 _CONNECTIONS, _WAIT_S = 32, 30.0
 
-#: Milliseconds that an expired lease still belongs to its owner unless another one takes it, for paused processes.
+#: Milliseconds for which a paused process keeps its expired lease, unless another process takes it.
 _KEPT_MS = 3_600_000
 
 #: Seconds for which the names of an owner's notes are kept after the last one has expired.

@@ -306,7 +306,7 @@ def _add_note(database: sqlite3.Connection, owner: str, name: str, text: str, ex
 
 
 def _ended(database: sqlite3.Connection, lease: Lease) -> bool:
-    """End a lease; False if another one has it."""
+    """End a lease; return False if another process has it."""
     query = "DELETE FROM leases WHERE owner = ? AND name = ? AND ticket = ?"
     return database.execute(query, (lease.owner, lease.name, lease.ticket)).rowcount > 0
 

@@ -340,7 +340,7 @@ class ConversationStore(ABC):
 
     @abstractmethod
     async def _take(self, lease: Lease) -> bool:
-        """Take a free or expired lease; return False if another one has it."""
+        """Take a free or expired lease; return False if another process has it."""
 
     @abstractmethod
     async def _renew(self, lease: Lease) -> bool:

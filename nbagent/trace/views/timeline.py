@@ -104,7 +104,7 @@ def spans(rows: Rows) -> list[Span]:
 
 
 def _nested(steps: Sequence[Mapping[str, Any]], parents: Mapping[str, Any]) -> dict[int, tuple[int, int, int]]:
-    """For the number of each step: its lane, with runs below the call that started them; its depth; and the number of
+    """By step number: its lane, with runs below the call that started them; its depth; and the number of
     the outermost step above it.
 
     `parents` has the tool call that started each run.

@@ -155,9 +155,9 @@ class Translation:
             yield ag_ui.TextMessageStartEvent(message_id=self._id(kind), role="assistant")
 
     def _discard(self) -> Iterator[AgUiEvent]:
-        """Retract the text, since another answer follows, with a snapshot that omits it.
+        """Retract the text with a snapshot that omits it, since another answer follows.
 
-        The client keeps thinking that a snapshot omits, so the snapshot has it empty, and the next attempt adds to it.
+        Clients keep any thinking that a snapshot omits, so this one contains it empty, and the next attempt adds to it.
         """
         yield from self._stream(None)
         if not self._growing:
@@ -194,7 +194,7 @@ class Translation:
         )
 
     def _close_calls(self, closing: Sequence[LLMMessage]) -> Iterator[AgUiEvent]:
-        """Send a result for every open call, from the messages that completed the history, or a note."""
+        """Send a result for every open call: from the messages that completed the history, else a note."""
         results = {message.tool_call_id: message.text for message in closing if message.role == "tool"}
         for call_id, wire_id in list(self._open_calls.items()):
             yield self._answered(call_id, results.get(wire_id, _NO_RESULT), {"is_error": True})

@@ -36,7 +36,7 @@ TIMEOUT_S, TOTAL_S = 10.0, 14.0
 RETRIES, RETRY_DELAY_S = 2, 0.25
 #: Bytes of a feed after decompression, and characters of a title and a summary.
 MAX_BYTES, MAX_TITLE, MAX_SUMMARY = 4 * 2**20, 300, 600
-#: The extension of a request, kept by its redirects, that has the host in the list.
+#: The request extension with the host from the list. Redirects keep it.
 _LISTED = "nbagent_listed"
 _TEMPORARY = (408, 429, 500, 502, 503, 504)
 DEFAULT = """\

@@ -87,7 +87,7 @@ def _beginning(text: str, room: float) -> tuple[str, int]:
 
 
 def where_asked(call: FunctionCall, definition: FunctionDefinition, here: str = HERE) -> str:
-    """Where a call would run, or what it would do according to its preview, and for which agent."""
+    """Where a call would run, or what its preview says it would do, and for which agent."""
     if isinstance(call, Question):
         return here
     if isinstance(call, PreviewedCall):

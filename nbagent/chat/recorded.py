@@ -25,7 +25,9 @@ def rows_in(trace: Trace) -> Rows:
 
 
 def rows_to_keep(trace: Trace) -> Rows:
-    """The rows as JSON data to be kept with the messages, without what they contain and without unknown values."""
+    """The rows as JSON data, to be kept with the messages. Unknown values are left out, and so is everything that the
+    messages contain.
+    """
     rows = rows_in(trace)
     own = {row["run_id"] for row in rows["runs"] if not row.get("parent_run_id")}
 
@@ -68,12 +70,12 @@ class Recorded:
         self._said = _grouped(said, "run_id")
 
     def run(self, turn: Sequence[LLMMessage]) -> Row:
-        """The turn's run."""
+        """The row of the turn's run."""
         runs = [call["run_id"] for message in turn if (call := self.call(message))]
         return self._runs[runs[-1]] if runs else {}
 
     def call(self, message: LLMMessage) -> Row:
-        """The request that the message answers."""
+        """The row of the request that the message answers."""
         return self._calls.get(self._call_ids.get(message.message_id), {})
 
     def thinking(self, message: LLMMessage) -> str:
@@ -92,7 +94,7 @@ class Recorded:
         return [row for row in made if str(row.get("source") or "").startswith("provider:")]
 
     def tool(self, message: LLMMessage, wire_id: str) -> Row:
-        """One of the tool calls in the message."""
+        """The row of one of the message's tool calls."""
         return self._tools.get((self._call_ids.get(message.message_id), wire_id), {})
 
     def notes(self, run: Row) -> list[Row]:

@@ -227,7 +227,7 @@ class Transcript:
                 child.show_edited(key, arguments)
 
     def mark_interrupted(self) -> None:
-        """The run was cancelled: keep its content, and say so."""
+        """Mark the run as cancelled, and keep its content."""
         self._ending = "Interrupted."
         self._end()
 
@@ -639,7 +639,7 @@ def _may_have_formulas(text: str) -> bool:
 
 
 def own_event(event: Event) -> Event:
-    """The event itself, without the child runs around it."""
+    """The innermost event, without the `ChildEvent`s around it."""
     while isinstance(event, events.ChildEvent):
         event = event.event
     return event

@@ -334,7 +334,7 @@ def is_kept(agent: Agent) -> bool:
 
 
 def offer_for(agent: Agent) -> str:
-    """A sentence for this agent's empty panels about what `%agent restore` would restore; "" if that is nothing."""
+    """A sentence for this agent's empty panels about what `%agent restore` would restore; "" if there is nothing."""
     return next((keeper.offer for keeper in _current if keeper.keeps(agent)), "")
 
 

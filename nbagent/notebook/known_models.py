@@ -89,7 +89,7 @@ def known_models(provider: str) -> list[str]:
 
 
 def model_facts(provider: str, model: str) -> ModelFacts:
-    """The facts about a model in the price list and the provider's file.
+    """The facts about a model that are in the price list and in the provider's file.
 
     >>> model_facts("zhipu", "glm-5.2").images
     False

@@ -25,7 +25,7 @@ _MAX_ITERATIONS = 60
 
 
 class Analyst(Toolset):
-    """A notebook's tools, and a prompt on how to use them.
+    """A notebook's tools, and a prompt that explains how to use them.
 
     - `document`: the notebook to work in. With None, it is the notebook that the prompt came from, and its variables
       can be read as well.

@@ -26,7 +26,7 @@ _GREEN, _RED, _FAINT, _PLAIN = "\x1b[32m", "\x1b[31m", "\x1b[2m", "\x1b[0m"
 
 
 def write(arguments: Namespace) -> int:
-    """`nbagent write`. Returns the exit status."""
+    """Run `nbagent write`. Returns the exit status."""
     budget = Budget(max_cost=arguments.budget)
     with _shown(budget) as tell:
         agent = _agent(arguments.model, budget)
@@ -38,7 +38,7 @@ def write(arguments: Namespace) -> int:
 
 
 def fix(arguments: Namespace) -> int:
-    """`nbagent fix`. Returns the exit status."""
+    """Run `nbagent fix`. Returns the exit status."""
     budget = Budget(max_cost=arguments.budget)
     with _shown(budget) as tell:
         agent = _agent(arguments.model, budget)
@@ -49,7 +49,7 @@ def fix(arguments: Namespace) -> int:
 
 
 def verify(arguments: Namespace) -> int:
-    """`nbagent verify`. Returns the exit status."""
+    """Run `nbagent verify`. Returns the exit status."""
     with _shown() as tell:
         verification = verify_notebook_sync(
             arguments.file,

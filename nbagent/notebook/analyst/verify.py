@@ -32,7 +32,7 @@ _SHOWN_CHARS = 100
 class Problem:
     """A problem in a cell. `number` is the cell's position, counted from 1.
 
-    - "failed": it raises, or was stopped
+    - "failed": it raises an error, or was stopped
     - "hidden": it needs a name that no cell above it defines
     - "differs": its outputs differ from the saved ones
     """
@@ -81,9 +81,9 @@ async def verify_notebook(
     """Run all code cells from top to bottom in a fresh kernel, and compare their outputs with the saved ones.
 
     The notebook and its own kernel stay unchanged, but the code's effects on files and servers are repeated. Texts are
-    compared. For plots and other displays, only their types are. Outputs are not compared for a cell that never ran, or
-    that has the tag `nbval-ignore-output` or the comment `# NBVAL_IGNORE_OUTPUT`. A cell with the tag
-    `raises-exception` may raise.
+    compared line by line. For plots and other displays, only the types are compared. Outputs are not compared for a
+    cell that never ran, or that has the tag `nbval-ignore-output` or the comment `# NBVAL_IGNORE_OUTPUT`. A cell with
+    the tag `raises-exception` may raise an error.
 
     `kernel` is the name of an installed kernel, by default the notebook's. Each cell may run for up to `seconds`.
     `on_cell` is called before each code cell with its position among the code cells, counted from 1, and the number of
@@ -121,7 +121,7 @@ verify_notebook_sync = blocking(verify_notebook)
 
 
 def failures(cells: Sequence[NotebookCell]) -> list[Problem]:
-    """The cells that raised. A missing name is traced to the cell that defines it."""
+    """The cells that raised an error. A missing name is traced to the cell that defines it."""
     found: list[Problem] = []
     for number, cell in enumerate(cells, 1):
         error = cell.error

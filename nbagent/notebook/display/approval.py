@@ -67,7 +67,9 @@ WhileAsking = Callable[[FunctionCall], AbstractContextManager[Callable[[dict[str
 
 
 class NotebookApprover:
-    """An approver for a notebook. `is_watched()` returns whether a person may be present. If not, calls are denied."""
+    """An approver for a notebook. `is_watched()` returns whether a person may be present. If nobody is, calls are
+    denied.
+    """
 
     #: Whether the last buttons were not shown by any front end.
     _were_missed = False

@@ -29,7 +29,7 @@ def code_diff(before: str, after: str, cell_id: str | None) -> dict[str, str]:
 def changes_html(changes: Iterable[tuple[str, str | None, str | None]]) -> str:
     """The diffs of several cells as one page.
 
-    Each change has the cell's name, and its sources before and now: None where the cell does not exist.
+    Each change has the cell's name and its sources before and now, with None where the cell does not exist.
     """
     parts = []
     for name, before, after in changes:

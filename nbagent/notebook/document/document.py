@@ -137,7 +137,7 @@ class NotebookDocument(ABC):
             self._lock.release()
 
     async def insert(self, source: str, kind: Kind = "code", below: str | None = None) -> NotebookCell:
-        """Add a cell below the cell `below`, at the end by default, or at the top for "". Returns it."""
+        """Add a cell below the cell `below`, at the end by default, or at the top for "". Returns the cell."""
         async with self._changing():
             run_id = _run_id()
             place = _place_below([each.id for each in await self.cells()], below)
@@ -175,7 +175,7 @@ class NotebookDocument(ABC):
             await self._keep(Change(_run_id(), cell_id, "delete", cell.to_nbformat(), below=above), None)
 
     async def run(self, cell_id: str, seconds: float = CELL_SECONDS) -> NotebookCell:
-        """Run a code cell and wait until it ends. Returns it with its outputs, which include its error if it raises.
+        """Run a code cell and wait until it ends. Returns the cell with its outputs, including any error.
 
         It is stopped after `seconds`. A cell that is not code is returned unchanged.
         """

@@ -1,4 +1,4 @@
-"""The modes of an agent in a notebook, as in code editors: what it may do without approval."""
+"""The modes of an agent in a notebook: what it may do without approval, as in code editors."""
 
 from __future__ import annotations
 

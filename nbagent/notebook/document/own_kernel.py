@@ -20,7 +20,7 @@ GRACE_SECONDS = 5.0
 
 
 class OwnKernel:
-    """A kernel that starts with its first cell, in `folder`. After `stop`, the next cell starts a new one.
+    """A kernel that starts in `folder` when it runs its first cell. After `stop`, the next cell starts a new one.
 
     `name` is the name of an installed kernel: `jupyter kernelspec list` shows them.
     """

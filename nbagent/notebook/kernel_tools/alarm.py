@@ -14,7 +14,7 @@ class CellTimeoutError(BaseException):
 
 @contextmanager
 def alarm(seconds: float, ring: Callable[[], None]) -> Iterator[None]:
-    """Call `ring` if the block takes longer than `seconds`. Only the main thread has this timer, and not on Windows."""
+    """Call `ring` if the block takes longer than `seconds`. Only the main thread has this timer. Windows has none."""
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
         yield
         return

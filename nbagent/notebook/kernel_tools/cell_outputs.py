@@ -24,7 +24,7 @@ MimeBundle = dict[str, Any]
 
 
 class CellOutputs:
-    """The outputs of one shell's cells, by their numbers, `In [number]`."""
+    """The outputs of one shell's cells, by their numbers, as in `In [7]`."""
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell

@@ -41,11 +41,11 @@ def described(name: str, value: Any, rows: int | None = None, max_chars: int = M
 def frame_text(
     frame: Any, rows: int | None = None, columns: list[str] | None = None, max_chars: int = MAX_CHARS
 ) -> str:
-    """The first rows of a data frame, its shape and its dtypes, without secrets."""
+    """The shape, the dtypes and the first rows of a data frame, without secrets."""
     text = table_text(frame, rows, columns or None) or str(format_result(frame.head(rows) if rows else frame))
     return str(without_secrets(text, max_chars))
 
 
 def is_frame(value: Any) -> bool:
-    """Whether its class is a data frame of pandas or another library. A value's own attributes may lie."""
+    """Whether it is a data frame of pandas or another library. Only its class is examined: its attributes may lie."""
     return hasattr(type(value), "head") and hasattr(type(value), "columns")

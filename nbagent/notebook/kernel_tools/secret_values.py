@@ -1,4 +1,6 @@
-"""Masks keys in text from the notebook: values in a key's format, and random-looking values with a key's name."""
+"""Masks keys in text from the notebook: values in the format of a key, and random-looking values whose name suggests a
+key.
+"""
 
 from __future__ import annotations
 

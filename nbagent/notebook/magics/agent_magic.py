@@ -188,7 +188,7 @@ class AgentMagics(Magics):
         return self._asking(line, f"{failure.text}\n\n{_FIX}", failure)
 
     def asking(self, question: str) -> Coroutine[Any, Any, Any]:
-        """The run of a prompt that is not a cell's text, not started yet."""
+        """The run, not started yet, of a prompt that is not a cell's text."""
         self.shell.user_ns["agent"] = self._find("agent")
         return self._asking("--raw", question)
 

@@ -17,7 +17,7 @@ _ON = "The analyst is on: the agent writes, runs and fixes cells of this noteboo
 
 
 def analyst(shell: Any, agent: Agent, words: Sequence[str]) -> None:
-    """Let the agent write, run and fix cells of this notebook, or show whether it does."""
+    """Let the agent write, run and fix cells of this notebook, or show whether it may."""
     found = analyst_of(agent)
     match words:
         case []:

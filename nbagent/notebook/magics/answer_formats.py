@@ -102,7 +102,7 @@ def parse_code(text: str) -> str:
 
 
 def last_block(text: str) -> tuple[str, str] | None:
-    """The last Python block of an answer, or else its last block: its Markdown and its code. None if there is none.
+    """The Markdown and the code of an answer's last Python block, or else of its last block. None if there is none.
 
     >>> last_block("So:\\n```python\\nx = 1\\n```\\nDone.")
     ('```python\\nx = 1\\n```\\n', 'x = 1')

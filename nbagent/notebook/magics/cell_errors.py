@@ -21,7 +21,7 @@ TRACEBACK_CHARS, CELL_CHARS = 6_000, 4_000
 
 
 def readable(error: E) -> E:
-    """The error itself, which the cell then shows as one line instead of a traceback through nbagent's code."""
+    """Return the same error, which the cell then shows as one line instead of a traceback through nbagent's code."""
     text = f": {show_control_chars(str(error))}" if str(error) else ""
     lines = [f"\x1b[31m{type(error).__name__}\x1b[0m{text}"]
     error.__dict__["_render_traceback_"] = lambda: lines
@@ -66,7 +66,7 @@ class LastError:
         return not isinstance(error, KeyboardInterrupt)
 
     def failure(self, cell_id: str | None = None) -> Failure | None:
-        """How this cell failed or, if it has not, the last cell that did; None if no cell has failed."""
+        """The failure of this cell or, if it has none, of the last cell that failed; None if no cell has."""
         if (noted := self.of_cells.get(cell_id or "", self._newest)) is not None:
             return noted
         error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)

@@ -9,7 +9,9 @@ from nbagent.core.cells import cell_id_of, is_watched
 
 
 class CodeBelow:
-    """Keeps track of the code that each cell has put below itself. A kernel alone can add cells, not change them."""
+    """Keeps track of the code that each cell has put below itself. On its own, a kernel can add cells but not change
+    them.
+    """
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell

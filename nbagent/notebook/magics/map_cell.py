@@ -39,7 +39,7 @@ def check_map_options(given: Any, parser: ArgumentParser) -> None:
 
 
 async def map_cell(shell: Any, given: Any, prompt: str, agent: Agent) -> DataFrame | MapPreview:
-    """Send a prompt for each row of the data that `given.map` names. Braces in the prompt name columns."""
+    """Send a prompt for each row of the data that `given.map` names. Names in braces in the prompt are columns."""
     data = value_of(shell, "--map", given.map)
     output = None if given.shape is None else value_of(shell, "--shape", given.shape)
     before, bound = (agent.provider_or_spec, agent.system_prompt), shell.user_ns.get(given.name)

@@ -55,7 +55,7 @@ def parse(magic: Any, line: str, namespace: dict[str, Any]) -> Any:
 
 
 def of_requests(given: Any) -> dict[str, Any]:
-    """The request options in a line. For others, the agent's settings apply."""
+    """The request options in a line. For options that it does not set, the agent's settings apply."""
     return {name: value for name in OF_REQUESTS if (value := getattr(given, name)) is not None}
 
 

@@ -1,4 +1,4 @@
-"""`%agent serve`: the notebook's agent, or with `--mcp` its tools, for other programs."""
+"""`%agent serve`: serves the notebook's agent, or with `--mcp` its tools, to other programs."""
 
 from __future__ import annotations
 

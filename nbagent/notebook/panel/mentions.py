@@ -79,7 +79,7 @@ class Mentions:
         self._agent = agent
 
     def resolve(self, word: str) -> Attachment | None:
-        """What the word names, or None. Raises `ConfigurationError` if that can't be sent."""
+        """The object that the word names as an attachment, or None. Raises `ConfigurationError` if it can't be sent."""
         name = f"@{word.strip(chr(34))}"
         try:
             return _resource(self._agent, word) or self._resolved(word, name)

@@ -226,7 +226,7 @@ class ChatPanel(anywidget.AnyWidget):
         self._saved.update()
 
     def publish(self) -> int:
-        """Send the changes. Returns their number of characters."""
+        """Send the changes. Returns the number of characters sent."""
         trace = {"trace": self._trace} if self._tab == TRACE else {}
         state = {**self._conversation.state(), **self._own, **trace}
         patch = merge_patch(self._shown, state)

@@ -30,7 +30,7 @@ def hosts_of(agent: Agent) -> list[SkillHost]:
 
 
 def skills_of(agent: Agent) -> dict[str, SkillManifest]:
-    """The skills of the agent, by name. If two hosts have a skill of the same name, the first host's is used."""
+    """The skills of the agent, by name. If two hosts have a skill with the same name, the first host's is used."""
     return {name: skill for host in reversed(hosts_of(agent)) for name, skill in host.skills.items()}
 
 
@@ -52,7 +52,7 @@ def activated(agent: Agent, text: str, replaces: LLMMessage | None = None) -> li
 
 
 def as_question(content: Content, skills: Sequence[Attachment] = (), cell_id: str | None = None) -> LLMMessage:
-    """A prompt with skill instructions. Instructions stay when a long conversation is trimmed."""
+    """A prompt with skill instructions, which stay when a long conversation is trimmed."""
     if skills:
         own = [{"type": "text", "text": content}] if isinstance(content, str) else content
         content = joined_content([*own, {"type": "text", "text": f"\n\n{with_attachments('', skills)}"}])

@@ -264,7 +264,7 @@ class FunctionRegistry:
                 raise invalid("tools", name, "names of registered tools", "Pass names, as in tools=['area'].")
             if not self.has_function(name):
                 names = ", ".join(self.names())
-                known = f"; registered are {names}." if names else "; none is registered."
+                known = f"; the registered tools are {names}." if names else "; no tools are registered."
                 raise ConfigurationError(f"no tool {name!r}{did_you_mean(name, self.names(), 3) or known}")
         return JoinedRegistry(self, chosen=chosen)
 

@@ -179,7 +179,7 @@ def _name_of(spec: AgentConfig | str | None) -> str:
 def preload(spec: AgentConfig | str | None) -> None:
     """Start importing what the provider of `resolve(spec)` needs, in a thread, without checking anything.
 
-    If there is no key, or the provider needs none, nothing heavy is imported.
+    If nothing names a provider, or the provider needs no key, nothing heavy is imported.
     """
 
     def work() -> None:

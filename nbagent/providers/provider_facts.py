@@ -238,8 +238,10 @@ class ProviderFacts:
         keys.keep(self.key_variable(), key.strip())
 
     def key_vars_at(self, address: str) -> tuple[str, ...]:
-        """The variables that may hold the key for an address. Those of the address's region come first; those of other
-        regions are omitted."""
+        """The variables that may hold the key for an address.
+
+        For a region's address, the region's own come first, and those of other regions are omitted.
+        """
         host = urlsplit(address).netloc
         region = next((each for each in self.regions.values() if urlsplit(each.base_url).netloc == host), None)
         if region is None:

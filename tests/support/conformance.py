@@ -214,7 +214,7 @@ async def check_images(case: Case) -> None:
             await talk.ask(shown)
             assert talk.asked.images == ["aWNvbg=="]
         else:
-            with pytest.raises(ImageInputError, match="takes no images"):
+            with pytest.raises(ImageInputError, match="does not accept images"):
                 await talk.ask(shown)
 
 

@@ -325,8 +325,8 @@ def image_url(part: Mapping[str, Any]) -> str:
 def image_note(part: Mapping[str, Any], why: str = "") -> str:
     """A note that replaces an image: a short description, and `why` it is missing.
 
-    >>> image_note({"type": "image", "url": "https://example.org/cat.png"}, "not shown: this model takes no images")
-    '[image: https://example.org/cat.png, not shown: this model takes no images]'
+    >>> image_note({"type": "image", "url": "https://a.org/cat.png"}, "not shown: this model does not accept images")
+    '[image: https://a.org/cat.png, not shown: this model does not accept images]'
     """
     image = Image.from_part(part)
     what = _shape(image) if image else part.get("url") or part.get("media_type") or "unreadable"

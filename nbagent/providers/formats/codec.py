@@ -276,7 +276,7 @@ class Codec(ABC):
     def left_out(self, messages: Messages, model: str) -> str:
         """A note on documents that are sent as text; empty if there are none."""
         names = ", ".join(dict.fromkeys(sent_as_text(messages, self.facts.takes_pdfs(model))))
-        return f"{model} reads no PDFs there: it gets the text of {names}." if names else ""
+        return f"{model} can't read PDFs there: it receives the text of {names}." if names else ""
 
     def read_documents(self, messages: Messages, model: str) -> None:
         """Extract the text of documents and keep it in the messages. It takes 0.04 s per page: call it in a thread.

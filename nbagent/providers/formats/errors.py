@@ -56,7 +56,7 @@ _CONTEXT_PHRASES = (
     "exceeds the maximum number of tokens allowed",
 )
 #: Texts from OpenAI, DeepSeek, Zhipu, OpenRouter, Ollama, llama.cpp and vLLM, with status 400, 404 or 500, if the model
-#: takes no images. An image that is too large or in the wrong format is a different error.
+#: does not accept images. An image that is too large or in the wrong format is a different error.
 _NO_IMAGES = re.compile(
     r"(?:not|n't) support (?:images?|vision|multimodal)(?: inputs?| content)?(?! (?:type|format|media|size|file))\b"
     r"|support image input|(?:images?(?: inputs?| content)?|image_url|vision)['\"`]? (?:is|are) (?:not|only) "

@@ -17,7 +17,7 @@ from nbagent.providers.provider_facts import ProviderFacts
 
 T = TypeVar("T")
 
-_NO_IMAGES = "not shown: this model takes no images"
+_NO_IMAGES = "not shown: this model does not accept images"
 _NO_ADDRESSES = "not shown: this provider does not fetch images from there"
 _BELOW = "shown in the next message"
 _CAPTIONS = {"assistant": "The images of the answer above:", "tool": "Images returned by the tool above:"}
@@ -27,7 +27,7 @@ def without_images(messages: Sequence[LLMMessage], provider: str = "", model: st
     """The conversation with descriptions instead of images. Raises `ImageInputError` if the prompt has one."""
     if messages and messages[-1].role == "user" and has_image(messages[-1].content):
         images = content_as_text([part for part in _parts(messages[-1]) if part.get("type") == "image"])
-        text = f"this model takes no images, but the prompt contains {images.replace(chr(10), ', ')}"
+        text = f"this model does not accept images, but the prompt contains {images.replace(chr(10), ', ')}"
         raise ImageInputError(text, provider=provider, model=model)
     return [_cached(message, _described) if has_image(message.content) else message for message in messages]
 

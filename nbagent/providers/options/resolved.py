@@ -110,7 +110,7 @@ class OptionsResolver:
         left_out = ""
         if temperature is not None and not _allowed(self.profile.temperature, will_think):
             when = " while it thinks" if self.profile.temperature == "unthinking" else ""
-            left_out = f"{self.model} takes no temperature{when}: {temperature} is not sent."
+            left_out = f"{self.model} does not accept a temperature{when}: {temperature} is not sent."
             temperature = None
         return ResolvedOptions(
             tools,

@@ -115,7 +115,7 @@ class Candidates(LLMProvider):
                     problems.append(problem)
             if len(problems) == len(members):
                 if name:
-                    problems[0].add_note(f"It is the model {name!r} of Candidates.")
+                    problems[0].add_note(f"This is the model {name!r} in Candidates.")
                 raise problems[0]
 
     def supports_function_calling(self) -> bool:

@@ -62,7 +62,7 @@ async def test_what_is_sent(provider, paper):
         await agent.chat([ASKED, paper])
         await agent.chat("Sure?")
         bodies = [json.dumps(asked.body) for asked in talk.server.asked]
-    notes = [row for row in agent.trace.events["content"].dropna() if "reads no PDFs" in row]
+    notes = [row for row in agent.trace.events["content"].dropna() if "can't read PDFs" in row]
     sent, again = (body.replace(', "cache_control": {"type": "ephemeral"}', "") for body in bodies)
     if provider in NATIVE:
         assert json.dumps(NATIVE[provider]) in sent

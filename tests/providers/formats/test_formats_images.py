@@ -221,7 +221,7 @@ def test_text_only_models_get_descriptions_of_images(name, model):
     shown = json.dumps(sent(name, conversation("gemini"), model))
     assert GIF not in shown
     assert OTHER["data"] not in shown
-    assert shown.count("[image: 3x2 gif, not shown: this model takes no images]") == 3
-    assert shown.count("[image: 9x9 gif, not shown: this model takes no images]") == 1
+    assert shown.count("[image: 3x2 gif, not shown: this model does not accept images]") == 3
+    assert shown.count("[image: 9x9 gif, not shown: this model does not accept images]") == 1
     assert "second" in shown
     assert "What is this?" in shown

@@ -66,12 +66,12 @@ async def test_a_refused_image_prompt_is_an_error_and_the_conversation_continues
     (retry,) = [event for event in events if isinstance(event, Retry)]
     assert "images" in retry.content
     first, *messages = loopback.requests[2].json["messages"]
-    note = "What is this?\n[image: 3x2 gif, not shown: this model takes no images]"
+    note = "What is this?\n[image: 3x2 gif, not shown: this model does not accept images]"
     assert first == {"role": "user", "content": note}
     assert messages[1:] == [{"role": "user", "content": "Never mind, say hello."}]
     assert (await agent.chat("And now?")).content == "Still fine."
     assert len(loopback.requests) == 4, "what was refused is remembered"
-    with pytest.raises(ImageInputError, match=r"open_source m1: .*takes no images.*\[image: 3x2 gif\]"):
+    with pytest.raises(ImageInputError, match=r"open_source m1: .*does not accept images.*\[image: 3x2 gif\]"):
         await agent.chat(["And this?", GIF])
     assert len(loopback.requests) == 4
     agent.provider = ScriptedProvider(["A dot."])
@@ -90,6 +90,6 @@ async def test_a_tool_image_does_not_stop_a_model_that_refuses_images(loopback, 
     assert (result.content, result.status) == ("Taken.", "ok")
     assert [call["result"] for call in result.function_calls] == ["[image: 3x2 gif]\ntaken"]
     tool = loopback.requests[2].json["messages"][-1]
-    note = "[image: 3x2 gif, not shown: this model takes no images]\ntaken"
+    note = "[image: 3x2 gif, not shown: this model does not accept images]\ntaken"
     assert tool == {"role": "tool", "tool_call_id": "c1", "content": note}
     assert agent.trace.tool_calls["result_text"].tolist() == ["[image: 3x2 gif]\ntaken"]

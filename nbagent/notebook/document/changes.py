@@ -38,6 +38,12 @@ class Change:
     below: str = ""
     shown: Any = None
 
+    @property
+    def source(self) -> str | None:
+        """The source before an edit or a deletion; None before an addition."""
+        source: str | None = self.before["source"] if self.kind == "delete" else self.before
+        return source
+
     def to_json(self) -> dict[str, Any]:
         """The entry in the journal, without fields that are None."""
         return {key: value for key, value in asdict(self).items() if value is not None}
@@ -67,13 +73,12 @@ def note_change(change: Change, cell: NotebookCell | None) -> None:
     here = current.get()
     if here.run is None:
         return
-    before = cell.source if cell is not None else change.before["source"]
     event = CellChanged(
         f"{change.kind} {change.cell_id}",
         here.call.tool_name,
         cell=change.cell_id,
         kind=change.kind,
-        before={"add": None, "edit": change.before}.get(change.kind, before),
+        before=cell.source if cell is not None and change.kind in ("move", "run") else change.source,
         after=cell.source if cell is not None else None,
         outputs_hash=cell.outputs_hash if cell is not None and cell.outputs else None,
     )

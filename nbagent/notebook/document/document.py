@@ -218,12 +218,8 @@ class NotebookDocument(ABC):
         now = {cell.id: (number, cell.source) for number, cell in enumerate(await self.cells(), 1)}
         before: dict[str, str | None] = {}
         for change in changes:
-            if change.kind == "add":
-                before.setdefault(change.cell_id, None)
-            elif change.kind == "delete":
-                before.setdefault(change.cell_id, change.before["source"])
-            elif change.kind == "edit":
-                before.setdefault(change.cell_id, change.before)
+            if change.kind in ("add", "edit", "delete"):
+                before.setdefault(change.cell_id, change.source)
         found = [(*now.get(cell_id, (0, None)), cell_id, source) for cell_id, source in before.items()]
         return [CellDiff(number, cell_id, was, is_) for number, is_, cell_id, was in found if was != is_]
 

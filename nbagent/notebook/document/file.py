@@ -102,8 +102,7 @@ class FileNotebook(NotebookDocument):
         self._save()
 
     async def _replace(self, cell: NotebookCell, expected: str) -> None:
-        place = self._place(cell.id, expected)
-        self._put(place, cell)
+        self._put(self._place(cell.id, expected), cell)
 
     async def _move(self, cell_id: str, place: int) -> None:
         before = self._place(cell_id)

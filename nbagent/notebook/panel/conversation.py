@@ -11,7 +11,7 @@ import logging
 import sys
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -59,7 +59,7 @@ class PendingPrompt:
     entry: PanelEntry
     #: Called with the content of a prompt that was stopped before it was sent. Each panel has its own.
     give_back: Callable[[Content], None]
-    task: asyncio.Task[AgentResult] | None = None
+    task: asyncio.Task[AgentResult] = field(init=False)
     is_started: bool = False
 
 
@@ -279,8 +279,7 @@ class PanelConversation:
     def stop(self) -> None:
         """Cancel the panels' prompts. The text so far stays, and waiting prompts return to their boxes."""
         for prompt in self._pending:
-            if prompt.task is not None:
-                prompt.task.cancel()
+            prompt.task.cancel()
 
     async def _run(self, prompt: PendingPrompt) -> AgentResult:
         labels = current.get().labels
@@ -434,8 +433,9 @@ class PanelConversation:
         under_way += [entry for entry in self._running.values() if entry is not None]
         known = {id(entry.message): entry for entry in self.entries}
         surviving = [index for index, entry in enumerate(self.entries) if id(entry.message) in history]
-        is_same_conversation = self._shown is None or self._shown[0] == here.conversation_id
-        is_same_branch = is_same_conversation and (self._shown is None or self._shown[1] is here)
+        shown_conversation, shown_branch = self._shown or (here.conversation_id, here)
+        is_same_conversation = shown_conversation == here.conversation_id
+        is_same_branch = is_same_conversation and shown_branch is here
         others = [] if is_same_branch else [branch for branch in context.branches if branch is not here]
         in_others = {id(message) for branch in others for message in branch.messages}
         trimmed = self.entries[: surviving[0]] if surviving and is_same_conversation else []

@@ -97,7 +97,7 @@ class Draft:
     def edit(self, key: str) -> None:
         """Put a turn's prompt into the box, to send it again."""
         entry = self._conversation.find(key)
-        if entry is not None and entry in self._conversation.editable:
+        if entry in self._conversation.editable:
             self.edited = entry
             self._attached.clear()
             self._fill(self._restored(entry.message.content))

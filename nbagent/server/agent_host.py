@@ -97,8 +97,8 @@ class AgentHost:
     async def run(self, owner: str, request: RunRequest) -> AsyncIterator[HostedRun]:
         """Wait for the conversation's turn, and start the run.
 
-        Leaving the block early cancels the run, unless the request has an idempotency key. The conversation that is
-        saved is always valid.
+        Leaving the block early cancels the run, unless the request has an idempotency key. The saved conversation is
+        always valid.
         """
         key = request.idempotency
         provider = self.provider_for(request.provider, request.model)

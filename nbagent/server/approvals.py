@@ -20,12 +20,12 @@ _DENIED = "The call needs approval, and this request does not wait for one. Do n
 
 
 async def deny(call: FunctionCall, definition: FunctionDefinition) -> Any:
-    """Deny a call. This is the approver of requests that don't wait for one."""
+    """Deny a call. Used as the approver of requests that don't wait for approval."""
     raise ToolDeniedError(_DENIED, tool=definition.name)
 
 
 class HTTPApprover:
-    """Asks the clients with the same token, which see the call in the run's events ("asked") or with `GET`."""
+    """Asks the clients that use the run's token. They see the call in the run's events, or fetch it with `GET`."""
 
     def __init__(self, store: ConversationStore, seconds: float, owner: str, run: HostedRun) -> None:
         self._store = store

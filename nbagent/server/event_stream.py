@@ -54,7 +54,7 @@ async def _left(receive: Receive) -> None:
 
 
 class EventStream(Response, Generic[T]):
-    """A response with server-sent events. `run` is entered when the response starts, and left when it ends.
+    """A response with server-sent events. `run` is entered when the response starts, and exited when it ends.
 
     `write(run)` yields the text of the stream in pieces. An error before the first piece becomes an error response.
     """

@@ -1,4 +1,4 @@
-"""Observes each request for operators: its id, span, duration, and line in the access log."""
+"""Records each request for operators: its id, span, duration, and line in the access log."""
 
 from __future__ import annotations
 

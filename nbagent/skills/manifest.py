@@ -47,7 +47,7 @@ class SkillManifest:
     """A skill: its name, description and folder. `body` is its instructions, `files` the files in its folder.
 
     For an executable skill, `entry` names the function to call (`skill.py:run`), `parameters` is the JSON Schema of its
-    input, and `timeout` is the maximum seconds for a call. The model reads `tool_description`, which comes from
+    input, and `timeout` is the time limit of a call in seconds. The model reads `tool_description`, which comes from
     `skill.yaml`, else from the function's docstring, else from `SKILL.md`. If `for_people_only` is true
     (`disable-model-invocation`), the skill is not offered to models. `scope` is where the skill was found: "given",
     "project", "user", "package" or "builtin".
@@ -68,7 +68,7 @@ class SkillManifest:
 
     @property
     def is_executable(self) -> bool:
-        """Whether the skill has a Python entry, and so is a tool."""
+        """Whether the skill has a Python entry, which makes it a tool."""
         return self.entry is not None
 
     @property

@@ -192,7 +192,7 @@ class Recorder:
             return self.flush().rows(table, where, *values)
 
     def recognise(self, messages: Iterable[LLMMessage]) -> None:
-        """Find the rows of messages loaded from a file, so these are not recorded again when they are sent."""
+        """Find the rows of messages loaded from a file, so the messages are not recorded again when sent."""
         with self.lock:
             known = dict(self.flush().get("SELECT message_id, parent_id FROM messages"))
             for message in messages:

@@ -1,6 +1,6 @@
 """Scores: ratings of runs, calls and tool calls by people and programs. See `Trace.score`.
 
-The recorder appends a row for each. For each target, name and author, only the newest counts.
+Each score is a new row. For each target, name and author, only the newest row counts.
 """
 
 from __future__ import annotations

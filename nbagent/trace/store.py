@@ -45,7 +45,7 @@ _EXPECTED = {
 
 
 class TraceStore:
-    """The tables of `schema` in a database, without a lock.
+    """The tables of `schema` in a database. Not thread-safe.
 
     >>> store = TraceStore(FORMAT.private(None))
     >>> store.write({"runs": [{"n": 0, "run_id": "a", "prompt": "Why?", "replayed": False}]})

@@ -16,7 +16,7 @@ _OF_MANY_RUNS = {"prompts": "hash", "environment": "session_id"}
 
 
 def joined(members: Iterable[tuple[Recorder, set[str] | None]], names: Iterable[str] = TABLES) -> dict[str, list[Row]]:
-    """The rows of the given runs (None: of all runs) by table, one recorder after the other.
+    """The rows of the given runs (None: of all runs) by table, recorder by recorder.
 
     If several recorders have a run, the last one's rows are used.
     """

@@ -111,7 +111,7 @@ class Trace:
     def messages(self) -> TraceFrame:
         """One row per message that entered the conversation; `parent_id` is the message before it.
 
-        Messages that were added by hand, edited, loaded, summarised, or inherited by a fork are added with the first
+        Messages that were inserted by hand, edited, loaded, summarised, or inherited by a fork appear with the first
         request that sends them. After an edit, or when a prompt is sent again, the messages that follow get new rows in
         the new branch.
         """
@@ -185,8 +185,8 @@ class Trace:
     def scores(self) -> TraceFrame:
         """One row per score, from `score()` or from the thumbs below an answer (`name` is `good`).
 
-        The score of a run has only a `run_id`. The score of a call or tool call also has the id of the call or tool
-        call.
+        The score of a run has only a `run_id`. The score of a call also has a `call_id`, and the score of a tool call
+        has a `tool_call_id` as well.
         """
         from nbagent.trace.columns import build
 
@@ -372,7 +372,7 @@ class Trace:
         return rows
 
     def plot_usage(self, ax: Axes | None = None) -> Axes:
-        """Plot the input and output tokens of each run, with the dollars above, unless unknown or 0.
+        """Plot the input and output tokens of each run, with the dollars above them, unless these are unknown or 0.
 
         Dollars in parentheses are what replayed answers cost when they were recorded. They were not paid again.
         """
@@ -449,7 +449,7 @@ class Trace:
 
         path = checked_path(path)
         if self.recorder.is_written_to(path.absolute()):
-            raise invalid("path", str(path), "a file that the trace is not streamed to", "That one is up to date.")
+            raise invalid("path", str(path), "a file that the trace is not streamed to", "That file is up to date.")
         self._note_environment()
         with self.recorder.lock:
             files.save(self.recorder.flush(), path)

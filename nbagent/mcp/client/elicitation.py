@@ -1,4 +1,4 @@
-"""Passes the questions that a server asks the user during a call to the approver."""
+"""When a server asks the user a question during a call, passes it to the approver."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 def value_of(result: CallToolResult, tool: str) -> Any:
     """The value that a call returned: a string, structured data, or content parts if there are images.
 
-    Structured data is omitted if the text repeats it, which the protocol recommends to servers. If the call failed,
-    raises ToolError with the server's text.
+    Structured data is omitted if the text repeats it (the protocol recommends that servers do this). If the call
+    failed, raises ToolError with the server's text.
     """
     parts = [part_of(block) for block in result.content]
     texts = [part["text"] for part in parts if part["type"] == "text"]

@@ -86,12 +86,12 @@ class MCPServer(Toolset):
     def from_config(
         cls, path: str | os.PathLike[str], *names: str, inputs: Mapping[str, str] | None = None
     ) -> list[MCPServer]:
-        """The servers in an editor's or coding agent's `mcp.json`, or only these names.
+        """The servers in an editor's or coding agent's `mcp.json`, or only the servers with these names.
 
         `${VAR}` and `${VAR:-default}` are environment variables. `${workspaceFolder}` is the file's folder or, if that
         is hidden (such as `.vscode`), the folder above it. `${input:key}` comes from `inputs`, or you are asked for it.
-        A server with an error is omitted with a warning. Raises ConfigurationError, which names the file, the server
-        and the error, if a server in `names` has an error or if no server is left.
+        A server with an error is omitted with a warning. Raises ConfigurationError if a server in `names` has an error,
+        or if no server is left. The message names the file, the server and the error.
         """
         read = read_config(path, names, inputs)
         names_by_key = {key: name for name, key in fitting_names(read, MAX_NAME).items()}

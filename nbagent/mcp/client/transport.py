@@ -66,7 +66,7 @@ class Ended:
 async def process_of(address: Address, ended: Ended) -> AsyncIterator[Any]:
     """Start the server's process. At the end of the block, its stdin is closed; if it doesn't exit, it is killed.
 
-    Of this process's environment variables, it inherits only a few (PATH, HOME, …); `env` adds others.
+    It inherits only a few of this process's environment variables (PATH, HOME, …); `env` adds others.
     """
     import anyio
     from mcp import StdioServerParameters, stdio_client

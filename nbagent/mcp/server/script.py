@@ -22,7 +22,7 @@ from nbagent.providers.scripted import ScriptedProvider
 
 
 def serve_stdio(path: str, only: Iterable[str] | None = None) -> None:
-    """Serve the file's tools over stdin and stdout until the client leaves. The file's own output goes to stderr."""
+    """Serve the file's tools over stdio until the client disconnects. The file's own output goes to stderr."""
     with redirect_stdout(sys.stderr):
         server = ToolServer(load(path), only=only).server
 

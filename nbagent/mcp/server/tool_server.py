@@ -113,7 +113,7 @@ class ToolServer:
     # -- the tools -----------------------------------------------------------------------------------------------------
 
     def registry(self) -> FunctionRegistry:
-        """The tools that are offered at the moment."""
+        """The tools offered at the moment."""
         joined = self._joined()
         names = [name for name in joined.names() if self.only is None or name in self.only]
         off = self.agent.tools_off

@@ -1,6 +1,6 @@
 """Conversations in Redis, for any number of processes and machines.
 
-Each atomic step is a Lua script. Leases use the Redis server's clock. Keys that expire have a TTL there. Configure
+Each atomic step is a Lua script. Leases use the Redis server's clock. Keys that expire have a TTL. Configure
 Redis with persistence that you trust (`appendonly yes`) and without eviction.
 """
 

@@ -140,7 +140,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A turn's change to its conversation: the new `info`, and the messages `added` after the first `kept`, as JSON."""
+    """A turn's change to its conversation: the new `info`, and the messages `added` (JSON) after the `kept` ones."""
 
     lease: Lease
     info: Conversation
@@ -230,7 +230,7 @@ class ConversationStore(ABC):
 
     @asynccontextmanager
     async def request(self, owner: str, key: str) -> AsyncIterator[KeptAnswer | None]:
-        """Enter a request with an idempotency key. Yields its first answer, or None.
+        """Start a request with an idempotency key. Yields the first answer to it, or None.
 
         While a request with the same key is being answered, this waits, so a repeated request receives the same answer.
         If the first one fails or its process dies, the next one runs. Pass the new answer to `save`.

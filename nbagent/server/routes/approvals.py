@@ -85,7 +85,7 @@ async def decide(
 def check_arguments(host: AgentHost, tool: str, arguments: dict[str, Any]) -> None:
     """Refuse arguments that are invalid for the tool, since the call would fail and use up the decision.
 
-    If several agents have a tool with this name, it is enough that one tool accepts them.
+    If several agents have a tool with this name, it is enough if one of these tools accepts them.
     """
     wrong: ToolArgumentsError | None = None
     for definition in filter(None, (agent.function_registry.get_function(tool) for agent in host.agents.values())):

@@ -65,7 +65,7 @@ def start_telemetry(
     tracer_provider: TracerProvider | None,
     meter_provider: MeterProvider | None,
 ) -> Telemetry:
-    """See `Trace.to_otel`. Replaces earlier telemetry. If a fork inherited it, the original agent still sends."""
+    """See `Trace.to_otel`. Replaces earlier telemetry. If a fork inherited it, it continues in the original agent."""
     if endpoint and (tracer_provider or meter_provider):
         raise ConfigurationError("pass either endpoint or providers, since providers have their own endpoint")
     if capture_content is None:

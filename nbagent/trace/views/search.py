@@ -37,7 +37,7 @@ class Search:
     text: str = ""
 
     def rows(self, tables: Mapping[str, pd.DataFrame], name: str) -> pd.DataFrame:
-        """Return the matching rows of a table. A run, call or message also matches by the tools and blocks in it."""
+        """Return the matching rows of a table. A run, call or message also matches if a tool or block in it does."""
         frame, calls, blocks = tables[name], tables["tool_calls"], tables["blocks"]
         tool_key, block_key, texts = _LINKS[name]
         fits = frame["run_id"].notna()

@@ -125,7 +125,7 @@ class ChatAnswer:
         self._earlier = dict.fromkeys(self._pieces, 0)
 
     def feed(self, event: AnyEvent) -> Iterator[dict[str, Any]]:
-        """Yield the chunks of an event. Raises `RefusedError` rather than retract text that was sent."""
+        """Yield the chunks of an event. Raises `RefusedError` rather than retract text already sent."""
         match event:
             case RunStarted():
                 self._head["id"] = f"chatcmpl_{event.metadata['run_id']}"

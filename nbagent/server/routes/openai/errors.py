@@ -35,7 +35,7 @@ def unsupported(param: str, message: str) -> ParameterError:
 
 
 def answer_restarted() -> RefusedError:
-    """Return the error that ends a stream when text that was sent would have to be retracted."""
+    """Return the error that ends a stream when text already sent would have to be retracted."""
     detail = "The connection to the model broke in the middle of the answer. Try again."
     return RefusedError(502, "answer_restarted", detail)
 

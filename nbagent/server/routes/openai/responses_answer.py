@@ -86,7 +86,7 @@ class ResponseAnswer:
         self._calls: dict[Any, tuple[int, dict[str, Any]]] = {}
 
     def feed(self, event: AnyEvent) -> Iterator[StreamEvent]:
-        """Yield stream events for an event. Raises `RefusedError` rather than retract text that was sent."""
+        """Yield stream events for an event. Raises `RefusedError` rather than retract text already sent."""
         match event:
             case events.RunStarted():
                 yield from self._start(event)

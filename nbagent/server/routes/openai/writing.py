@@ -21,7 +21,7 @@ class Answer(Protocol):
     """An API's conversion of a run's events."""
 
     def feed(self, event: AnyEvent) -> Iterator[dict[str, Any]]:
-        """Yield the stream's pieces for an event. Raises `RefusedError` rather than retract text that was sent."""
+        """Yield the stream's pieces for an event. Raises `RefusedError` rather than retract text already sent."""
 
     def fail(self, problem: HTTPProblem) -> Iterator[dict[str, Any]]:
         """Yield the last pieces of a stream whose run failed."""

@@ -82,7 +82,7 @@ class FeedError(Exception):
 
 
 def sources_file() -> Path:
-    """Return the path of the list, and create the file at first use. Raises OSError if that fails.
+    """Return the path of the list of feeds, and create the file at first use. Raises OSError if that fails.
 
     >>> sources_file()                                                      # doctest: +SKIP
     PosixPath('/home/ada/.config/nbagent/rss_sources.txt')

@@ -66,7 +66,7 @@ DESCRIBED: dict[str, dict[str, Column]] = {
             ),
         ),
         "execution_count": (COUNT, "the execution number of the prompt's cell"),
-        "status_reason": (TEXT, "the reason for `status`, with the provider's own word"),
+        "status_reason": (TEXT, "the reason for `status`, including the provider's own word for it"),
         "error_type": (TEXT, "the class of the error"),
         "error_message": (TEXT, "the text of the error"),
         "tags": (TEXT, "your labels, as JSON"),

@@ -28,7 +28,7 @@ from nbagent.core.current import current
 from nbagent.core.limits import Account
 from nbagent.core.messages import Usage
 from nbagent.errors import ConfigurationError, NbagentError
-from nbagent.trace.together import add_runs
+from nbagent.trace.combined import add_runs
 from nbagent.trace.trace import Trace
 
 log = logging.getLogger("nbagent")

@@ -7,10 +7,10 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from nbagent.core.messages import LLMMessage
+from nbagent.trace.combined import rows_below
 from nbagent.trace.requests import messages_of
 from nbagent.trace.rows import Row
 from nbagent.trace.schema import DESCRIBED, SHARED
-from nbagent.trace.together import rows_below
 from nbagent.trace.trace import Trace
 
 Rows = Mapping[str, Sequence[Row]]

@@ -50,7 +50,7 @@ def load(shell: Any) -> None:
         with suppress(ConfigurationError):  # a broken .env is reported when a key is needed
             first_with_key()
     set_default_approver(NotebookApprover(lambda: is_watched(shell)))
-    trust.set_asker(trust.by_input(lambda: is_watched(shell)))
+    trust.set_asker(trust.input_asker(lambda: is_watched(shell)))
     Trace.explorer = _explore
     note_cell(shell)
     magics.outputs.watch()

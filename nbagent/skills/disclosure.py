@@ -22,9 +22,9 @@ from nbagent.core.messages import LLMMessage
 from nbagent.core.render.control_chars import show_control_chars
 from nbagent.errors import ToolError
 from nbagent.functions.registry import FunctionDefinition
-from nbagent.skills.inside import File, checked_inside, files_inside, read_text_inside
 from nbagent.skills.manifest import EXECUTABLE_FILE, SKILL_FILE, SkillManifest
 from nbagent.skills.processes import MORE_TIME_S, ProcessLimits, run_limited
+from nbagent.skills.untrusted_files import File, checked_inside, files_inside, read_text_inside
 from nbagent.text import shortened
 
 ACTIVATE, READ, RUN = "activate_skill", "read_skill_file", "run_skill_script"

@@ -28,7 +28,7 @@ class Place(NamedTuple):
     project: Path | None = None
 
 
-def discovered() -> Iterator[Place]:
+def project_and_user_places() -> Iterator[Place]:
     """The project's skill folders (in the current folder and its parents, up to the repository's), then the user's."""
     home, current = Path.home(), Path.cwd().resolve()
     around = [current, *current.parents]
@@ -39,7 +39,7 @@ def discovered() -> Iterator[Place]:
     return (place for place in places if place.folder.is_dir())
 
 
-def of_packages() -> Iterator[Place]:
+def package_places() -> Iterator[Place]:
     """The packages named by entry points. Slow, since it searches all installed packages, but imports none of them."""
     for point in importlib.metadata.entry_points(group=ENTRY_POINTS):
         try:

@@ -26,11 +26,11 @@ from nbagent.functions.toolset import Toolset
 from nbagent.functions.validation import invalid_arguments, unknown_tool
 from nbagent.skills import trust
 from nbagent.skills.disclosure import Disclosure, catalogue, offered
-from nbagent.skills.discovery import Place, discovered, of_packages, skill_folders
+from nbagent.skills.discovery import Place, package_places, project_and_user_places, skill_folders
 from nbagent.skills.entry import answer
-from nbagent.skills.inside import File, files_inside
 from nbagent.skills.manifest import Problem, SkillManifest, load_manifest
 from nbagent.skills.processes import MORE_TIME_S, ProcessLimits, run_entry
+from nbagent.skills.untrusted_files import File, files_inside
 from nbagent.skills.wire import SkillResult
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class SkillHost(Toolset):
     ) -> None:
         given = (checked_path(folder, "Pass folders with skills.").absolute() for folder in folders)
         self._given = [Place(folder, "given") for folder in given]
-        self._discover, self._last = discover, list(of_packages()) if discover else []
+        self._discover, self._last = discover, list(package_places()) if discover else []
         if builtin:
             self._last.append(Place(Path(__file__).with_name("builtin"), "builtin"))
         self._limits = limits or ProcessLimits()
@@ -121,7 +121,7 @@ class SkillHost(Toolset):
     def _search(self) -> None:
         self._problems = []
         loaded: dict[Path, _Loaded] = {}
-        for place in (*self._given, *(discovered() if self._discover else ()), *self._last):
+        for place in (*self._given, *(project_and_user_places() if self._discover else ()), *self._last):
             folders, problems = skill_folders(place)
             self._problems += problems
             loaded |= {folder: self._load(folder, place) for folder in folders if folder not in loaded}
@@ -184,7 +184,7 @@ class SkillHost(Toolset):
             if manifest is None:
                 loaded.state = "off: it is broken"
             elif answer is None:
-                loaded.state = "off: nobody can answer here whether its project is trusted"
+                loaded.state = "off: there is nobody to ask whether its project is trusted"
             elif not answer:
                 loaded.state = "off: its project is not trusted"
             elif manifest.name in names:

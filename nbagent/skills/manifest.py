@@ -21,8 +21,8 @@ from nbagent.checks import problem_in
 from nbagent.core.render.control_chars import show_control_chars
 from nbagent.errors import ToolError
 from nbagent.functions.registry import MAX_NAME, clean_name
-from nbagent.skills.inside import File, RefusedFileError, files_inside, read_text_inside
 from nbagent.skills.signature import read_signature
+from nbagent.skills.untrusted_files import File, RefusedFileError, files_inside, read_text_inside
 
 SKILL_FILE, EXECUTABLE_FILE, ENTRY_FILE = "SKILL.md", "skill.yaml", "skill.py"
 #: Limits in characters: the specification's for a description, and ours for YAML, which is slow to parse.

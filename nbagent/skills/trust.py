@@ -18,8 +18,8 @@ from pathlib import Path
 
 from nbagent.core.atomic_files import atomic_write
 from nbagent.core.render.control_chars import show_all_chars
-from nbagent.skills.inside import File
 from nbagent.skills.manifest import SkillManifest
+from nbagent.skills.untrusted_files import File
 
 logger = logging.getLogger("nbagent")
 
@@ -27,20 +27,20 @@ logger = logging.getLogger("nbagent")
 Asker = Callable[[Path, Sequence[str]], bool | None]
 
 
-def by_input(can_answer: Callable[[], bool]) -> Asker:
+def input_asker(can_answer: Callable[[], bool]) -> Asker:
     """Return a function that asks with `input`, or returns None if nobody can answer."""
 
     def ask_person(project: Path, names: Sequence[str]) -> bool | None:
         listed = ", ".join(map(show_all_chars, names))
         text = f"The project {show_all_chars(str(project))} has skills: {listed}. Trust it, and use them? [y/N] "
-        with suppress(EOFError, NotImplementedError):  # raised by frontends without an input box
+        with suppress(EOFError, NotImplementedError):  # raised by front ends without an input box
             return input(text).strip().lower() in ("y", "yes") if can_answer() else None
         return None
 
     return ask_person
 
 
-_in_terminal = by_input(lambda: sys.stdin is not None and sys.stdin.isatty())
+_in_terminal = input_asker(lambda: sys.stdin is not None and sys.stdin.isatty())
 #: The function that asks. A notebook sets its own.
 _asker: list[Asker] = [_in_terminal]
 #: The answers given in this process.

@@ -14,6 +14,7 @@ from nbagent.core.messages import well_formed
 from nbagent.core.model_request import ModelRequest
 from nbagent.errors import ConfigurationError, missing_extra
 from nbagent.trace import environment
+from nbagent.trace.combined import combined_rows, related_recorders, rows_below
 from nbagent.trace.export import http
 from nbagent.trace.recorder import MAX_BYTES, Recorder
 from nbagent.trace.requests import Requests
@@ -22,7 +23,6 @@ from nbagent.trace.schema import FORMAT, TABLES
 from nbagent.trace.scores import new_score, scores_that_count
 from nbagent.trace.store import TraceFile
 from nbagent.trace.summary import summary_lines
-from nbagent.trace.together import family, joined, rows_below
 
 if TYPE_CHECKING:  # these need pandas, matplotlib or OpenTelemetry
     import os
@@ -551,7 +551,7 @@ class Trace:
         every = list(traces)
         for trace in every:
             trace._note_environment()
-        return cls._made_of([(trace.recorder, None) for trace in every])
+        return cls._combined([(trace.recorder, None) for trace in every])
 
     def fork(self) -> Trace:
         """Return an empty trace with the same settings, for a fork of the agent. `with_children` includes its runs."""
@@ -570,13 +570,13 @@ class Trace:
 
         >>> agent.trace.with_children().runs[["prompt", "run_id", "parent_run_id"]]         # doctest: +SKIP
         """
-        members = family(self.recorder)
-        return self if len(members) == 1 else self._made_of([*members.items()], by_time=True)
+        members = related_recorders(self.recorder)
+        return self if len(members) == 1 else self._combined([*members.items()], by_time=True)
 
     @classmethod
-    def _made_of(cls, members: Sequence[tuple[Recorder, set[str] | None]], *, by_time: bool = False) -> Trace:
+    def _combined(cls, members: Sequence[tuple[Recorder, set[str] | None]], *, by_time: bool = False) -> Trace:
         made = cls()
-        for name, rows in joined(members).items():
+        for name, rows in combined_rows(members).items():
             made.recorder.add_rows(name, sorted(rows, key=lambda row: row["ts"]) if by_time else rows)
         for recorder, _ in members:
             made.recorder.results.take(recorder.results)

@@ -106,7 +106,7 @@ def test_a_project_is_trusted_by_command(shared):
         "import os; os.chdir('project'); agent = Agent(ScriptedProvider(answer)).use(nbagent.SkillHost())",
         allow_stdin=False,
     )
-    assert "nobody can answer here" in shared.ok("%agent skills").result
+    assert "there is nobody to ask" in shared.ok("%agent skills").result
     assert "off" not in shared.ok("%agent skills trust").result
     assert shared.value("list(nbagent.SkillHost().skills)") == ["cake"]
     assert "is not trusted" in shared.ok("%agent skills distrust").result

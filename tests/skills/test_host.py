@@ -105,7 +105,7 @@ def test_trust_is_asked_for_once_and_covers_the_current_files(tmp_path, caplog):
     trust.set_asker(lambda project, names: asked.append((project.name, list(names))))
     host = SkillHost()
     assert host.skills == {}
-    assert "nobody can answer" in states(host)["tea"]
+    assert "there is nobody to ask" in states(host)["tea"]
     trust.set_asker(lambda project, names: asked.append(names) or True)
     host.reload()
     assert list(host.skills) == ["tea"]
@@ -115,7 +115,7 @@ def test_trust_is_asked_for_once_and_covers_the_current_files(tmp_path, caplog):
     assert list(SkillHost().skills) == ["tea"]
     (folder / "helper.py").write_text("1")
     trust.set_asker(lambda *_: None)
-    assert "nobody can answer" in states(SkillHost())["tea"]
+    assert "there is nobody to ask" in states(SkillHost())["tea"]
     assert "have changed. They are off" in caplog.text
     host.trust()
     assert list(host.skills) == list(SkillHost().skills) == ["tea"]

@@ -4,9 +4,9 @@ import pytest
 from skills_ref import validate
 from support.skill_folders import write_executable, write_skill
 
-from nbagent.skills.inside import files_inside
 from nbagent.skills.manifest import load_manifest, tool_name
 from nbagent.skills.signature import read_signature
+from nbagent.skills.untrusted_files import files_inside
 
 
 def read(folder):

@@ -21,12 +21,11 @@ from nbagent.core.render.control_chars import show_control_chars
 from nbagent.errors import ConfigurationError, missing_extra
 from nbagent.functions.registry import clean_name
 from nbagent.functions.toolset import Toolset
-from nbagent.mcp.client import offers
 from nbagent.mcp.client.address import Address
 from nbagent.mcp.client.config import read_config
 from nbagent.mcp.client.connection import Connection
 from nbagent.mcp.client.names import fitting_names, name_of_command, name_of_url
-from nbagent.mcp.client.offers import Prompt, Resource
+from nbagent.mcp.client.resources import Prompt, Resource, fill_prompt, list_prompts, list_resources, read_resource
 from nbagent.mcp.client.tool_list import MAX_TEXT, ToolList
 from nbagent.text import shortened
 
@@ -116,25 +115,25 @@ class MCPServer(Toolset):
 
     async def resources(self) -> list[Resource]:
         """The server's resources. Raises MCPServerError, as the next three methods do."""
-        return await self.connection.ask(offers.resources_of)
+        return await self.connection.ask(list_resources)
 
     async def read(self, uri: str) -> Content:
         """A resource's content: a string, or parts with images.
 
         >>> await agent.chat(await server.read("notes://today"))                        # doctest: +SKIP
         """
-        return await self.connection.ask(lambda client: offers.read(client, uri))
+        return await self.connection.ask(lambda client: read_resource(client, uri))
 
     async def prompts(self) -> list[Prompt]:
         """The server's prompts."""
-        return await self.connection.ask(offers.prompts_of)
+        return await self.connection.ask(list_prompts)
 
     async def prompt(self, name: str, /, **arguments: str) -> Content:
         """A server's prompt as a message.
 
         >>> await agent.chat(await server.prompt("review", language="Python"))          # doctest: +SKIP
         """
-        return await self.connection.ask(lambda client: offers.filled(client, name, arguments))
+        return await self.connection.ask(lambda client: fill_prompt(client, name, arguments))
 
     async def aclose(self) -> None:
         """End the connection and the server's process. The next run of an agent that uses the server reconnects."""

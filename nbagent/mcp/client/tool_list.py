@@ -13,7 +13,7 @@ from nbagent.functions.registry import MAX_NAME, FunctionDefinition, FunctionReg
 from nbagent.functions.toolset import CallElsewhere
 from nbagent.functions.validation import check_parameters
 from nbagent.mcp.client.names import fitting_names
-from nbagent.mcp.client.offers import pages
+from nbagent.mcp.client.resources import pages
 from nbagent.text import shortened
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from nbagent.notebook.keeper import (
     trace_path,
     turns_only_in,
 )
-from nbagent.trace.together import add_sessions
+from nbagent.trace.combined import add_sessions
 from nbagent.trace.trace import Trace
 
 

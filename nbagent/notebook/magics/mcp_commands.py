@@ -13,7 +13,7 @@ from nbagent.agent.agent import Agent
 from nbagent.core.background import run_sync
 from nbagent.core.content.images import content_as_text
 from nbagent.core.render import markdown as render
-from nbagent.mcp.client.offers import Prompt, Resource
+from nbagent.mcp.client.resources import Prompt, Resource
 from nbagent.mcp.client.server import MCPServer
 from nbagent.mcp.client.tool_list import MAX_TEXT
 from nbagent.notebook.magics.options import suggestion

@@ -9,7 +9,7 @@ from time import monotonic
 from pydantic import BaseModel, Field, field_validator
 
 from nbagent.skills.builtin.folders import allowed_path
-from nbagent.skills.inside import read_text
+from nbagent.skills.untrusted_files import read_text
 
 MAX_SECONDS = 10.0
 #: Characters of a line that are shown before and after a match.

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, Self
 from pydantic import BaseModel, Field, TypeAdapter, model_validator
 
 from nbagent.skills.builtin.folders import allowed_path
-from nbagent.skills.inside import read_text
+from nbagent.skills.untrusted_files import read_text
 
 MAX_BYTES = 50 * 2**20
 #: Characters read from a line, and characters of a returned message.

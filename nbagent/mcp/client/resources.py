@@ -43,8 +43,8 @@ async def pages(request: Callable[..., Awaitable[Any]]) -> AsyncIterator[Any]:
             return
 
 
-async def resources_of(client: Client) -> list[Resource]:
-    """The server's resources and resource templates."""
+async def list_resources(client: Client) -> list[Resource]:
+    """Return the server's resources and resource templates."""
     if client.server_capabilities.resources is None:
         return []
     found = [(item.uri, item) async for page in pages(client.list_resources) for item in page.resources]
@@ -53,13 +53,13 @@ async def resources_of(client: Client) -> list[Resource]:
     return [Resource(uri, item.title or item.name, item.description or "", item.mime_type or "") for uri, item in found]
 
 
-async def read(client: Client, uri: str) -> Content:
-    """A resource's content."""
+async def read_resource(client: Client, uri: str) -> Content:
+    """Return a resource's content."""
     return joined_content(map(contents_part, (await client.read_resource(uri)).contents))
 
 
-async def prompts_of(client: Client) -> list[Prompt]:
-    """The server's prompts."""
+async def list_prompts(client: Client) -> list[Prompt]:
+    """Return the server's prompts."""
     if client.server_capabilities.prompts is None:
         return []
     return [
@@ -69,8 +69,8 @@ async def prompts_of(client: Client) -> list[Prompt]:
     ]
 
 
-async def filled(client: Client, prompt: str, arguments: dict[str, str]) -> Content:
-    """A filled-in prompt as one message. If it includes an assistant's answers, each part starts with its role."""
+async def fill_prompt(client: Client, prompt: str, arguments: dict[str, str]) -> Content:
+    """Return a filled-in prompt as one message. If the assistant also speaks, each part starts with its role."""
     messages = (await client.get_prompt(prompt, arguments)).messages
     is_dialogue = any(message.role != "user" for message in messages)
     parts: list[dict[str, Any]] = []

@@ -15,7 +15,9 @@ _SHARED_KEYS = {"messages": "message_id", "blocks": "block_id"}
 _OF_MANY_RUNS = {"prompts": "hash", "environment": "session_id"}
 
 
-def joined(members: Iterable[tuple[Recorder, set[str] | None]], names: Iterable[str] = TABLES) -> dict[str, list[Row]]:
+def combined_rows(
+    members: Iterable[tuple[Recorder, set[str] | None]], names: Iterable[str] = TABLES
+) -> dict[str, list[Row]]:
     """The rows of the given runs (None: of all runs) by table, recorder by recorder.
 
     If several recorders have a run, the last one's rows are used.
@@ -37,7 +39,7 @@ def joined(members: Iterable[tuple[Recorder, set[str] | None]], names: Iterable[
     return tables
 
 
-def family(recorder: Recorder) -> dict[Recorder, set[str] | None]:
+def related_recorders(recorder: Recorder) -> dict[Recorder, set[str] | None]:
     """The recorders to read, each with the ids of its relevant runs, or None for all of them.
 
     These are this recorder and its forks, with all of their runs, and the recorders of the runs that their tools
@@ -62,7 +64,7 @@ def rows_below(recorder: Recorder, run_id: str | None, names: Iterable[str]) -> 
     They are in chronological order. All tables are empty if the run is unknown.
     """
     waiting = [run["run_id"] for run in recorder.rows("runs")] if run_id is None else [run_id]
-    tables = joined(family(recorder).items(), dict.fromkeys(("runs", *names)))
+    tables = combined_rows(related_recorders(recorder).items(), dict.fromkeys(("runs", *names)))
     started = defaultdict(list)
     for run in tables["runs"]:
         started[run["parent_run_id"]].append(run["run_id"])

@@ -331,7 +331,7 @@ class ToolExecutor:
                     thread[:] = [""]  # awaitables can be cancelled
                     with self._user_code(definition):
                         return await value
-        except TimeoutError:  # ours; the function's own is a ToolExecutionError by now
+        except TimeoutError:  # our time limit; the function's own errors are ToolExecutionErrors by now
             message = _timeout_text(definition, limit or 0.0, thread)
             logger.warning(message)
             raise ToolTimeoutError(message, tool=definition.name) from None
@@ -444,7 +444,7 @@ def _execution_error(name: str, error: BaseException) -> ToolExecutionError:
 async def _on_main_thread(function: Callable[[], Any], definition: FunctionDefinition) -> Any:
     try:
         return await call_on_main(function)
-    except RuntimeError as error:  # ours; the tool's own is a ToolExecutionError by now
+    except RuntimeError as error:  # from us; the tool's own errors are ToolExecutionErrors by now
         raise ToolError(f"{definition.name} must run on the main thread: {error}", tool=definition.name) from error
 
 

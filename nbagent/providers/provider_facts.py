@@ -79,7 +79,7 @@ class OwnTool:
     make: Callable[[Fields], tuple[Fields, Fields]] | None = None
     #: API betas for the request.
     betas: tuple[str, ...] = ()
-    #: US dollars for each call, if the provider bills calls; for a search, for each distinct query.
+    #: US dollars per call, if the provider bills calls; for a search, per distinct query.
     price: float = 0.0
     #: Whether the price is per request, however many calls it has.
     priced_once: bool = False

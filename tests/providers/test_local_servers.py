@@ -110,7 +110,7 @@ def test_late_and_unknown_servers_are_ignored(machine, monkeypatch):
     assert local_servers.local_servers() == [], "though they never end"
 
 
-def test_servers_are_not_queried_if_a_model_is_named_or_a_recording_answers_or_elsewhere(
+def test_no_server_is_queried_if_a_model_is_named_a_recording_answers_or_it_runs_elsewhere(
     machine, monkeypatch, tmp_path
 ):
     [server] = machine(Ollama=OLLAMA)

@@ -114,7 +114,7 @@ class MessagesDecoder(Decoder):
         word = self._message.get("stop_reason")
         reason = FINISH_REASONS.get(word or "")
         uses = [block for block in blocks if block.get("type") == "tool_use"]
-        # of executed code, if any: the next request continues there, with the code's files
+        # the container of executed code, if any: the next request continues in it, with the code's files
         container = {"container": found} if (found := self._message.get("container")) else {}
         self._model, self._id = self._message.get("model"), self._message.get("id")
         return self._response(

@@ -32,11 +32,11 @@ from nbagent.providers.prompting.schemas import Tool, parameter_schemas
 #: For each parameter with an argument, its possible values.
 Choices = dict[str, list[Any]]
 
-#: The least relevance for a tool to be called.
+#: The minimum relevance for a tool to be called.
 THRESHOLD = 1.5
-#: The least that a piece must suit a required parameter.
+#: The minimum fit of a piece for a required parameter.
 LEAST = -4
-#: The least that a piece must suit a parameter in a follow-up, whose other words say nothing.
+#: The minimum fit of a piece for a parameter in a follow-up, whose other words say nothing.
 LEAST_CHANGED = -1
 #: How a follow-up starts. A sentence with a question word or a verb is a request of its own.
 _FOLLOW_UP = re.compile(
@@ -165,7 +165,7 @@ class Filling:
         #: The words that name the tool or a parameter.
         self.spoken = {*COMMON, *words(tool["name"]), *words(tool.get("description") or "")}.union(*self.names.values())
         self.found: Choices = {}
-        #: Each parameter's possible pieces, its piece, how well that suits it; and the tokens in use.
+        #: Each parameter's possible pieces, its chosen piece, and how well that suits it; then the tokens in use.
         self.options: dict[str, list[Piece]] = {}
         self.chosen: dict[str, Piece] = {}
         self.fits: dict[str, float] = {}
@@ -394,7 +394,7 @@ class Filling:
     # -- texts --------------------------------------------------------------------------------------------------------
 
     def _texts(self) -> list[Piece]:
-        """The candidates for a text. A city and its country are one, unless the tool takes both."""
+        """The candidates for a text. A city and its country form one, unless the tool accepts both."""
         reading, names = self.reading, self._open("string", None)
         places = {frozenset(self.names[name] - _ENDS) for name in names if self._asks(name, "place")}
         pieces = [*reading.quoted, *reading.dates, *reading.codes, *reading.arithmetic]

@@ -24,7 +24,7 @@ STOP_WORDS = frozenset(
         "what when where which while who why will with within would you your"
     )
 )
-#: Words that link a piece to the next one. The words after one say nothing about the piece before it.
+#: Words that link a piece to the next one. The words after such a link say nothing about the piece before it.
 LINKS = frozenset(str.split("about and at by for from in of on or to with"))
 #: The stems of words that fit almost any tool.
 COMMON = frozenset(
@@ -66,11 +66,11 @@ _MONTHS = str.split("jan feb mar apr may jun jul aug sep oct nov dec")
 _TOKEN = re.compile(
     r"-?\$?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?(?![\w/-])|(?:[A-Za-z]\.){2,}|\w+(?:['’./-]\w+)*|[^\w\s]"
 )
-# All of these take linear time: each starts only where a word does, or ends where it could start.
+# All of these patterns run in linear time: each starts only where a word does, or ends where it could start.
 
-#: More digits are not a number for a tool.
+#: A longer run of digits is not a number for a tool.
 _NUMBER = re.compile(r"(?<![\w.])-?\$?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d{1,40})(?:\.\d{1,40})?(?![\d.]*\d)(?!-\d|/\w|:\d)")
-#: No quotation contains its own opening mark, or each unclosed one would search the whole rest.
+#: No quotation contains its own opening mark; otherwise each unclosed one would search the rest of the text.
 _QUOTED = re.compile(
     r"\"([^\"]+)\"|(?<!\w)'((?:[^']|(?<=\w)'(?=\w))+)'(?!\w)|[“„]([^”“„]+)[”“]|‘([^‘’]+)’|`([^`]+)`"
     r"|«\s?([^«»]*[^«»\s])\s?»"

@@ -160,7 +160,7 @@ def answered(response: LLMResponse) -> LLMMessage:
 
 
 @pytest.mark.parametrize("name", STREAMS)
-def test_an_answer_with_an_image_goes_back_unchanged(name):
+def test_an_answer_with_an_image_is_sent_back_unchanged(name):
     response, _ = streamed(name)
     messages = [LLMMessage("user", "Draw."), answered(response), LLMMessage("user", "Bluer.")]
     got = sent(name, messages)

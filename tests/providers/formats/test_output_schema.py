@@ -59,7 +59,7 @@ async def test_the_schema_goes_where_the_provider_wants_it(provider, place, requ
 
 
 @pytest.mark.parametrize("provider", ["zhipu", "deepseek", "qwen", "minimax"])
-async def test_providers_without_schemas_receive_it_in_the_prompt(provider, loopback, connect):
+async def test_providers_without_schemas_get_the_schema_in_the_prompt(provider, loopback, connect):
     loopback.answers = [Answer(BODIES.get(provider) or sse(said(ANSWER)))]
     assert await Agent(connect(provider)).extract("Paris …", City) == City(**PARIS)
     body = loopback.requests[0].json
@@ -95,7 +95,7 @@ async def test_the_schema_is_sent_with_tools_where_both_work(provider, options, 
     assert '\\"people\\"' in json.dumps(body), "the instructions tell it, too"
 
 
-async def test_a_server_that_refuses_the_schema_is_sent_none(loopback, connect):
+async def test_a_server_that_refuses_the_schema_is_sent_no_schema(loopback, connect):
     """The rows in flight learn it, and later ones know it. The trace has it for each answer."""
     refusal = {"error": {"message": "response_format is not supported", "type": "invalid_request_error"}}
     refused, good = Answer(json.dumps(refusal).encode(), 400), Answer(sse(said(ANSWER)))

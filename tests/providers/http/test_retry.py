@@ -126,7 +126,7 @@ async def test_texts_that_arrive_together_are_one_event_and_survive_an_error_aft
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-async def test_a_server_without_http_is_an_nbagent_error(connect, provider):
+async def test_a_server_that_does_not_speak_http_is_an_nbagent_error(connect, provider):
     async def serve(reader, writer):
         await read_request(reader)
         writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfff\r\ndata: {")

@@ -50,7 +50,7 @@ async def test_a_request_on_a_kept_connection_that_breaks_is_not_repeated(connec
         ("openai", lambda url: openai.AsyncOpenAI(api_key="k", base_url=url, max_retries=5)),
     ],
 )
-async def test_nor_with_the_users_own_client(connect, provider_name, make):
+async def test_a_broken_request_of_the_users_own_client_is_not_repeated(connect, provider_name, make):
     requests = []
     async with dropping(body(provider_name), requests) as address, make(f"http://{address}") as own:
         provider = connect(provider_name, base_url=f"http://{address}", max_retries=0, client=own)

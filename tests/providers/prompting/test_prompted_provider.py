@@ -47,7 +47,7 @@ async def test_without_a_fitting_tool_the_model_just_answers(embedded):
 
 
 @pytest.mark.local_model
-async def test_rule_based_calls_and_answers_take_no_tokens(embedded):
+async def test_rule_based_calls_and_answers_use_no_tokens(embedded):
     def current_time() -> dict:
         """The current time."""
         return {"hours": [10, 11, 12], "zone": "UTC"}

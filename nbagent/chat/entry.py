@@ -169,7 +169,7 @@ class PanelEntry:
         return pieces | {f"b{index}": piece for index, piece in enumerate(self._below)}
 
 
-def question_html(message: LLMMessage, run: Mapping[str, Any] = UNKNOWN) -> str:
+def question_html(message: LLMMessage, run: Mapping[str, Any]) -> str:
     """The user's message as a speech bubble, with its images and the cell of its run. Attachments are folded below."""
     own, attachments = split_attachments(message.content)
     said = f'<div class="nbagent-you">{_content_html(own)}</div>' if own else ""

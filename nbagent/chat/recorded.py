@@ -50,8 +50,8 @@ class Recorded:
     `timings`: whether to show how long things took.
     """
 
-    def __init__(self, recorded: Trace | Rows | None = None, *, timings: bool = True) -> None:
-        rows = rows_in(recorded) if isinstance(recorded, Trace) else recorded or {name: [] for name in TABLES}
+    def __init__(self, recorded: Trace | Rows, *, timings: bool = True) -> None:
+        rows = rows_in(recorded) if isinstance(recorded, Trace) else recorded
         self.timings = timings
         self._call_ids = {row["message_id"]: row["call_id"] for row in rows["messages"]}
         self._runs = {row["run_id"]: row for row in rows["runs"]}

@@ -25,7 +25,7 @@ class OwnKernel:
     `name` is the name of an installed kernel: `jupyter kernelspec list` shows them.
     """
 
-    def __init__(self, folder: Path, name: str = "python3") -> None:
+    def __init__(self, folder: Path, name: str) -> None:
         self.folder, self.name = folder, name
         self._client: Any = None
         self._chars, self._shows_too_much = 0, asyncio.Event()

@@ -69,7 +69,7 @@ class NotebookTools:
     the model receives its current source instead.
     """
 
-    def __init__(self, document: NotebookDocument | None, mode: Mode = "ask", seconds: float = CELL_SECONDS) -> None:
+    def __init__(self, document: NotebookDocument | None, mode: Mode, seconds: float) -> None:
         self.mode: Mode = mode
         self._given = document
         self._seconds = seconds

@@ -62,7 +62,9 @@ async def test_the_checklist_is_updated_in_place_and_a_failed_update_is_shown_as
     assert "expected one step that is 'doing'" in plain
     assert 'class="nbagent-dropped"' in displays[0]["text/html"]
     assert transcript.html().count('<div class="nbagent-plan') == 1
-    assert REVISED in past_turn(agent.conversation_history, Recorded()).text(), "and so does a turn of the past"
+    assert REVISED in past_turn(agent.conversation_history, Recorded(agent.trace)).text(), (
+        "and so does a turn of the past"
+    )
 
 
 def test_hostile_steps_are_text():

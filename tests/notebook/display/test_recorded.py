@@ -72,7 +72,7 @@ async def test_the_footer_says_where_a_small_model_s_answer_comes_from(question,
 
 async def test_turns_are_shown_without_a_trace(agent):
     (first, _) = split_turns(agent.conversation_history)
-    plain = past_turn(first, Recorded()).transcript.plain()
+    plain = past_turn(first, Recorded(kept_rows([]))).transcript.plain()
     assert plain.index("add(a=2)") < plain.index("done")
     assert "Two." not in plain
 

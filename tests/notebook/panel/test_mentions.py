@@ -16,7 +16,7 @@ from support.papers import pdf
 from nbagent import Agent, ScriptedProvider
 from nbagent.chat.attachments import Attachment, split_attachments, with_attachments
 from nbagent.chat.entry import PanelEntry, past_turn, question_html
-from nbagent.chat.recorded import Recorded
+from nbagent.chat.recorded import Recorded, kept_rows
 from nbagent.core.events import Text
 from nbagent.core.messages import LLMMessage
 from nbagent.errors import ConfigurationError
@@ -154,11 +154,11 @@ def test_attachments_are_split_from_the_text_again(own, bodies, about):
 def test_the_bubble_and_the_plain_text_fold_attachments():
     shown = Attachment("@<b>", "DataFrame 344×2", "<script>\n" * 400)
     question = LLMMessage("user", with_attachments("Which?\nNow", [shown]))
-    page = question_html(question)
+    page = question_html(question, {})
     assert '<div class="nbagent-you">Which?\nNow</div><details' in page
     assert "<script>" not in page
     assert len(page) < 30_000
-    assert past_turn([question], Recorded()).text().startswith("> Which?\nNow\n> [@<b>: DataFrame 344×2]")
+    assert past_turn([question], Recorded(kept_rows([]))).text().startswith("> Which?\nNow\n> [@<b>: DataFrame 344×2]")
 
 
 def test_the_text_of_a_pdf():

@@ -54,7 +54,7 @@ def create_app(
 ) -> FastAPI:
     """Return an agent as an ASGI application, for uvicorn or another server. `store` keeps conversations.
 
-    With several agents, requests name one as their model; the first one answers requests without a name. Raises
+    If there are several agents, a request names one as its model; requests without a name go to the first agent. Raises
     `ConfigurationError` if there is no token.
 
     >>> app = create_app(Agent("local"), ServerSettings(tokens=[token]))    # doctest: +SKIP

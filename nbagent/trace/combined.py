@@ -20,7 +20,7 @@ def combined_rows(
 ) -> dict[str, list[Row]]:
     """The rows of the given runs (None: of all runs) by table, recorder by recorder.
 
-    If several recorders have a run, the last one's rows are used.
+    If several recorders contain the same run, the rows of the last one are used.
     """
     every = list(members)
     last = {row["run_id"]: number for number, (recorder, _) in enumerate(every) for row in recorder.rows("runs")}

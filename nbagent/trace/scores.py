@@ -59,7 +59,7 @@ def scores_that_count(log: Iterable[Row]) -> list[Row]:
 
 
 def texts_by_target(log: Iterable[Row]) -> dict[str, str]:
-    """Return the scores as one text per target, by its `run_id`, `call_id` or `tool_call_id`.
+    """Return one text with the scores of each target, by its `run_id`, `call_id` or `tool_call_id`.
 
     >>> score = {"run_id": "r", "name": "good", "value": 1.0, "comment": "Short.", "by": "exam.py", "ts": 0}
     >>> texts_by_target([score])

@@ -58,7 +58,7 @@ class TraceStore:
         self._inserts: dict[tuple[str, tuple[str, ...]], tuple[str, Callable[[Row], Any]]] = {}
 
     def write(self, rows: Mapping[str, Sequence[Row]], trimmed: Iterable[str] = ()) -> None:
-        """Write rows, replacing those with the same numbers, and mark trimmed messages, atomically.
+        """Write rows, replacing rows with the same numbers, and mark trimmed messages. This is atomic.
 
         Raises sqlite3.Error.
         """

@@ -307,10 +307,11 @@ class Trace:
     def diff(self, run_a: str, run_b: str) -> pd.DataFrame:
         """Compare two runs: messages, tool calls, models, tokens, cost, seconds, status.
 
-        The result has one row per value that differs: the `table` and `column`, the `place` of the row in the run (from
-        0), the `name` of the tool or role, the values `a` and `b` (None if a run has no such row), and for numbers the
-        `change`. A call or message that only one run has does not shift the others. Ids and times are ignored. To
-        compare runs of two traces, combine them with `Trace.concat`. Raises ConfigurationError for an unknown run.
+        The result has one row per differing value. `table`, `column` and `place` (the row's position in the run, from
+        0) show where it is, and `name` is the tool or role. `a` and `b` are the two values (None if a run has no such
+        row); for numbers, `change` is their difference. A call or message that only one run has does not shift the
+        others. Ids and times are ignored. To compare runs of two traces, combine them with `Trace.concat`. Raises
+        ConfigurationError for an unknown run.
 
         >>> trace.diff(*trace.runs["run_id"].tail(2))                       # doctest: +SKIP
         """
@@ -383,8 +384,8 @@ class Trace:
     def plot_tools(self, axes: Sequence[Axes] | None = None) -> list[Axes]:
         """Plot how often each tool was called and failed, and how long its calls took.
 
-        It has two axes side by side; pass two `axes` to use your own. Calls that never ran, because they were denied or
-        had invalid arguments, count as failed and have no duration.
+        The plot has two axes side by side; pass two `axes` to use your own. Calls that never ran, because they were
+        denied or had invalid arguments, count as failed and have no duration.
         """
         from nbagent.trace.views.plots import plot_tools
         from nbagent.trace.views.tool_stats import seconds_by_tool, tool_stats
@@ -457,11 +458,11 @@ class Trace:
     def export(self, path: str | os.PathLike[str], run_ids: Iterable[str] | None = None) -> int:
         """Write runs as examples for fine-tuning, in OpenAI's chat format, and return their number.
 
-        Each line of the `.jsonl` file is a run: `{"messages": [...], "tools": [...]}`, the content of its last request,
-        including system prompt and tools, followed by the answer. Runs are omitted if their status is not `ok`, or if a
-        call could never run because its tool does not exist or its arguments are not a JSON object. Thinking and
-        provider data are omitted. Images are kept in prompts; elsewhere, a description replaces them. `run_ids` selects
-        runs, for example by their scores. Raises ConfigurationError if no run remains.
+        Each line of the `.jsonl` file is a run: `{"messages": [...], "tools": [...]}`. It contains the run's last
+        request, including system prompt and tools, followed by the answer. Runs are omitted if their status is not
+        `ok`, or if a call could never run because its tool does not exist or its arguments are not a JSON object.
+        Thinking and provider data are omitted. Images are kept in prompts; elsewhere, a description replaces them.
+        `run_ids` selects runs, for example by their scores. Raises ConfigurationError if no run remains.
 
         >>> good = agent.trace.scores.query("name == 'good' and value == 1")["run_id"]      # doctest: +SKIP
         >>> agent.trace.export("chat.jsonl", good)                          # doctest: +SKIP
@@ -544,7 +545,7 @@ class Trace:
 
     @classmethod
     def concat(cls, traces: Iterable[Trace]) -> Trace:
-        """Combine several traces, in their order. If several have the same run, the last one's is used.
+        """Combine several traces, in their order. If several contain the same run, the last of them is used.
 
         >>> Trace.concat([Trace.load(path) for path in sorted(folder.glob("*.sqlite"))]).usage      # doctest: +SKIP
         """

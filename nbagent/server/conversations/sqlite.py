@@ -1,4 +1,4 @@
-"""Conversations in a SQLite file, for all processes of one machine, or in memory, for one process until it ends.
+"""Conversations in a SQLite file (for all processes on one machine) or in memory (for one process, until it ends).
 
 A single thread reads and writes, so the event loop never waits for the disk. When `save` returns, its data is on disk
 and survives a power failure. Leases are written without waiting for the disk.

@@ -154,7 +154,7 @@ class ConversationStore(ABC):
 
     - `lease_s`: seconds after which another process can take a dead process's turn
     - `ttl_s`: seconds from a conversation's last change to its deletion; None keeps it
-    - `answer_ttl_s`: seconds for which a repeated request receives its first answer
+    - `answer_ttl_s`: seconds for which a repeated request receives the first answer
 
     All methods raise `StoreError` if the store can't be read or written.
 

@@ -1,4 +1,7 @@
-"""Past turns as a notebook: prompts and answers as text, code of tool calls as cells. See `Trace.to_notebook`."""
+"""Past turns as a notebook: prompts and answers as text, and the code of tool calls as cells.
+
+See `Trace.to_notebook`.
+"""
 
 from __future__ import annotations
 

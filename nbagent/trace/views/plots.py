@@ -171,7 +171,7 @@ def _show_nothing() -> None:
 
 
 def add_legend(ax: Axes, columns: int, *, inside: bool) -> None:
-    """Add a legend above the plot, or `inside` axes that the user passed, since these may have neighbours."""
+    """Add a legend above the plot. If the user passed the axes, which may have neighbours, put it `inside` them."""
     if inside:
         ax.legend(frameon=False, fontsize=8)
     else:

@@ -156,7 +156,7 @@ def _tool_spans(row: Row, lane: int, start: float, seconds: float) -> list[Span]
 
 
 def packed(found: Sequence[Span]) -> list[Span]:
-    """The same spans on fewer lanes: one for each model and tool, or more if it ran in parallel."""
+    """The same spans on fewer lanes: one for each model and tool, or more if it ran several times in parallel."""
     steps: dict[int, list[Span]] = {}
     for span in found:
         steps.setdefault(span.lane, []).append(span)

@@ -55,7 +55,7 @@ def tool_results(tool_calls: Sequence[Row], tool: str, results: Mapping[str, Any
     if lost:
         raise ConfigurationError(
             f"the values that {tool!r} returned were not kept for {len(lost)} of {len(calls)} calls: saved files and "
-            f"traces with keep_results=False don't have them. "
+            f"traces with keep_results=False don't contain them. "
             f"See trace.tool_calls['result_text'] for the text that the model read."
         )
     values = {number: results[tool_call_id] for number, tool_call_id in calls.items()}

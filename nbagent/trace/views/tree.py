@@ -1,4 +1,4 @@
-"""A tree of runs, their tool calls, and the runs that these started."""
+"""A tree of runs, their tool calls, and the runs that the calls started."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Node:
 
 
 class TraceTree:
-    """Runs and their tool calls, with the runs that these started below them.
+    """Runs and their tool calls, each with the runs that it started below it.
 
     `print` and notebooks show it as text; `plot()` draws it. The requests, tokens and dollars of a line include the
     lines below it.

@@ -30,7 +30,7 @@ class NewConversation(BodyPart):
 
 @router.post("")
 async def create_conversation(host: Host, owner: Owner, body: NewConversation) -> Conversation:
-    """Start a conversation, which may already have messages."""
+    """Start a conversation, optionally with messages."""
     messages = merged(body.items or ())
     if any(message.role == "system" for message in messages):
         raise unsupported(

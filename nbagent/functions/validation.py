@@ -86,7 +86,7 @@ def invalid_arguments(
 
 
 def unknown_tool(name: str, names: Iterable[str]) -> UnknownToolError:
-    """The feedback for a call to a tool that does not exist, with the existing tools."""
+    """The feedback for a call to a tool that does not exist, which lists the existing tools."""
     known = sorted(names)
     advice = f"Call one of these tools: {', '.join(known)}" if known else "There are no tools. Answer without them."
     errors = f"  - there is no such tool{did_you_mean(name, known)}"

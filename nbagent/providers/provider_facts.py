@@ -234,7 +234,7 @@ class ProviderFacts:
         return next((name for name in names if keys.find([name])), names[0])
 
     def keep_key(self, key: str) -> None:
-        """Remember a typed key in this process only, outside its environment."""
+        """Remember a typed key in this process only, but not in an environment variable."""
         keys.keep(self.key_variable(), key.strip())
 
     def key_vars_at(self, address: str) -> tuple[str, ...]:

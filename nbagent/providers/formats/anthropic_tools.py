@@ -42,7 +42,7 @@ def result_of(block: Mapping[str, Any]) -> ProviderCall:
 
 
 def citations_of(blocks: Iterable[Mapping[str, Any]]) -> list[Citation]:
-    """The citations of text blocks. A block with sources is one cited span.
+    """The citations of text blocks. Each block that has sources is one cited span.
 
     >>> found = {"url": "https://a.org", "title": "A", "cited_text": "It is 5."}
     >>> citations_of([{"type": "text", "text": "Well: "}, {"type": "text", "text": "five", "citations": [found]}])

@@ -81,7 +81,7 @@ def _overlap(text: str, tag: str) -> int:
 
 
 def split_missing_open(text: str) -> tuple[str, str]:
-    r"""Split a whole answer into `(text, thinking)` if the opening tag was already in the chat template.
+    r"""Split a whole answer into `(text, thinking)` if the chat template already wrote the opening tag.
 
     >>> split_missing_open("Let me see.\n</think>\nYes.")
     ('Yes.', 'Let me see.')

@@ -5,8 +5,8 @@ Errors that are `retryable` (408, 409, 429, 5xx, 529, connections, broken stream
 shortened by up to a quarter at random so that many clients don't retry at the same moment. A `retry-after` of 0 is
 ignored: it would send all attempts within milliseconds.
 
-Requests of a map first acquire a slot (`core.admission`). A rate-limit refusal then does not count as the request's own
-failure: all requests wait together, then it is sent again.
+Requests from a map first acquire a slot (`core.admission`). A rate-limit refusal then does not count as the request's
+own failure: all requests wait together, then it is sent again.
 """
 
 from __future__ import annotations

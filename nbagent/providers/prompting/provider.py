@@ -318,7 +318,7 @@ def without_tool_turns(messages: Sequence[LLMMessage]) -> list[LLMMessage]:
 
 
 def fit(messages: Sequence[LLMMessage], n_tokens: int) -> list[LLMMessage]:
-    """The system message and as many of the last turns as fit, all uncut. The last turn always stays."""
+    """The system message and as many of the last turns as fit, none of them cut. The last turn always stays."""
     system = [message for message in messages if message.role == "system"]
     others = [message for message in messages if message.role != "system"]
     starts = [i for i, message in enumerate(others) if message.opens_turn] or [0]

@@ -13,7 +13,7 @@ const TABS = { Chat: "", Trace: "What happened", Setup: "Tools, prompt" };
 const HEADS = ["Model", "Provider", "Date", "Context", "Images", "Thinks"].map((name) => t(name));
 // Pixels above its end at which the conversation counts as scrolled up.
 const NEAR_END = 40;
-// Milliseconds after a question in which the conversation can't be scrolled, so that its end comes into view again.
+// Milliseconds after a prompt during which the conversation can't be scrolled, so that its end comes into view again.
 const JUMP_MS = 150;
 // Milliseconds without typing before the kernel hears of the text.
 const PAUSE_MS = 300;
@@ -27,7 +27,7 @@ const ICONS = {
   more: "M3.5 8h.01M8 8h.01M12.5 8h.01",
   retry: "M13 8a5 5 0 1 1-1.5-3.5L13 6M13 2.5V6H9.5",
 };
-// An @ at the beginning of a word, with what is typed of the word; or a / at the beginning of the question.
+// An @ at the start of a word, with the part of the word typed so far; or a / at the start of the prompt.
 const MENTION = /(?:^|[^\w@./+-])(@(?:"[^"\n]*|[^\s"'`,;!?()[\]{}<>|…—]*))$|^\s*(?:\/[a-z0-9-]+\s+)*(\/[a-z0-9-]*)$/;
 // What takes keys and is new.
 const FOCUSABLE = ":is(a, button, input, select, summary, textarea, [tabindex]):not([data-lm-suppress-shortcuts])";
@@ -118,7 +118,7 @@ function changeAttributes(element, before, after) {
 
 // -- a turn ---------------------------------------------------------------------------------------------------------------
 
-// One question with its answer. Its pieces are replaced one by one, so that what is complete is not drawn again.
+// One prompt with its answer. Its pieces are replaced one by one, so that complete ones are not drawn again.
 class Turn {
   constructor(panel, key) {
     this.panel = panel;
@@ -134,7 +134,7 @@ class Turn {
     this.actions = h(
       "span",
       { class: "nbagent-actions", role: "group", "aria-label": t("This turn") },
-      act("retry", "Retry", "Ask this question again", () => panel.tell("retry", key)),
+      act("retry", "Retry", "Send this prompt again", () => panel.tell("retry", key)),
       this.edit,
       act("branch", "Branch", "Continue from here in another conversation", () => panel.tell("branch", key)),
     );
@@ -156,7 +156,7 @@ class Turn {
     const row = this.root.querySelector(".nbagent-foot:last-child") ?? this.root;
     if (!canEdit) this.actions.remove();
     else if (this.actions.parentElement !== row) row.append(this.actions);
-    const title = t(isEdited ? "Leave the question as it was" : "Change this question and ask again");
+    const title = t(isEdited ? "Leave the prompt unchanged" : "Edit this prompt and send it again");
     mark(this.edit, { "aria-pressed": Boolean(isEdited), title });
   }
 
@@ -231,7 +231,7 @@ function showTimes(root) {
   }
 }
 
-// A widget of the kernel's: the question before a tool runs, or what a tool displayed.
+// A widget of the kernel's: an approval form, or what a tool displayed.
 class WidgetPiece {
   constructor(panel) {
     this.panel = panel;
@@ -477,7 +477,7 @@ class Suggestions {
 let made = 0;
 
 // Shows a conversation in `root`. `host` tells what people do (`tell(name, value, buffers)`), embeds widgets, typesets
-// formulas, and says what a question waits for (`waiting`). It keeps the reader's `place` for the next panel. Call
+// formulas, and says what a prompt is waiting for (`waiting`). It keeps the reader's `place` for the next panel. Call
 // `show(state)` for each new state, and `receive(message)` for other messages of the kernel.
 class Panel {
   constructor(root, host) {
@@ -503,7 +503,7 @@ class Panel {
     this.models = new Models(this);
     const begin = () => (this.tell("begin"), this.focus());
     const about = { class: "nbagent-begin", "aria-label": t("New chat") };
-    this.begin = iconButton("begin", t("Begin another conversation; this one stays"), begin, about, h("span", { textContent: t("New chat") }));
+    this.begin = iconButton("begin", t("Start another conversation; this one is kept"), begin, about, h("span", { textContent: t("New chat") }));
     this.list = h("select", { "aria-label": t("Conversations"), hidden: true, onchange: () => this.tell("conversation", this.list.value) });
     this.list.addEventListener("change", () => this.openMore(false));
     this.tools = button("", t("Choose the tools to offer"), () => choose("Setup"), { class: "nbagent-tools" });
@@ -538,7 +538,7 @@ class Panel {
   }
 
   makeBox() {
-    this.box = h("textarea", { rows: 1, placeholder: t("Ask anything"), "aria-label": t("Your question") });
+    this.box = h("textarea", { rows: 1, placeholder: t("Ask anything"), "aria-label": t("Your prompt") });
     mark(this.box, { enterkeyhint: "send" });
     this.files = h("input", { type: "file", multiple: true, hidden: true, tabIndex: -1, "aria-label": t("Files to attach") });
     this.files.addEventListener("change", () => (this.attach([...this.files.files]), (this.files.value = "")));
@@ -757,7 +757,7 @@ class Panel {
     this.focus();
   }
 
-  // If a pressed button disappears, the focus moves on: to the arguments to edit, or to the question's box.
+  // If a pressed button disappears, the focus moves on: to the arguments to edit, or to the prompt's box.
   keepFocus() {
     const { last } = this;
     if (!last || visible(last)) return;
@@ -859,7 +859,7 @@ class Panel {
     if (["ArrowUp", "ArrowDown"].includes(key)) this.recall(event);
   }
 
-  // Up in the empty box shows the question before, Down the one after; a text that was typed or changed stays.
+  // Up in the empty box shows the previous prompt, and Down the next one. Typed or changed text stays.
   recall(event) {
     const { box } = this;
     const asked = [...this.log.querySelectorAll(".nbagent-you")].map((each) => each.textContent);

@@ -163,7 +163,7 @@ class Transcript:
         self._amounts: set[str] = set()
         self._run_id = ""  # once there is an answer
         self._ending = ""
-        self._waiting: list[str | None] = []  # calls that need approval
+        self._waiting: list[tuple[str | None, bool]] = []  # calls that need approval, and whether they stay visible
 
     # -- events -------------------------------------------------------------------------------------------------------
 
@@ -207,13 +207,16 @@ class Transcript:
         return not self.over and any(each.kind == "tool" and each.started and not each.result for each in self.segments)
 
     @contextmanager
-    def call_waits(self, key: str | None) -> Iterator[None]:
-        """Show in a call's block that it waits for approval. `key` is its `tool_call_id` or provider id."""
-        self._waiting.append(key)
+    def call_waits(self, key: str | None, *, stays: bool = False) -> Iterator[None]:
+        """Hide a call's block while an approval form shows the call. `key` is its `tool_call_id` or provider id.
+
+        If it `stays` visible, because the form shows something else, it says that it waits.
+        """
+        self._waiting.append((key, stays))
         try:
             yield
         finally:
-            self._waiting.remove(key)
+            self._waiting.remove((key, stays))
             for segment in self.segments:
                 if segment.started and segment.is_named(key):
                     segment.started = time()  # the tool starts now
@@ -478,7 +481,7 @@ class Transcript:
         started = min((call.started for call in calls if call.started and not self._is_waiting(call)), default=0.0)
         page = group_html(
             [(call.event, call.result) for call in calls if call.event is not None],
-            "".join(f'<div class="nbagent-call">{"".join(pieces)}</div>' for pieces in blocks),
+            "".join(f'<div class="nbagent-call">{"".join(pieces)}</div>' for pieces in blocks if pieces),
             is_over=self.over,
             taken=self._time_html(started),
             timings=self.timings,
@@ -490,6 +493,7 @@ class Transcript:
         outputs = segment.outputs if self.shows_outputs else ()
         is_running = segment.result is None and not self.over
         block = segment.html
+        is_hidden = is_running and any(segment.is_named(key) and not stays for key, stays in self._waiting)
         if block is None:
             assert segment.event is not None
             block = tool_call_html(
@@ -505,7 +509,8 @@ class Transcript:
         children += [render.note_html(MORE_RUNS.format(segment.n_more))] if segment.n_more else []
         printed = "".join(outputs_html(printed_in(outputs))) if is_running else ""
         tail = [f'<div class="nbagent-tail"><div>{printed}</div></div>'] if printed else []
-        return [block, *children, *tail], [*outputs_html(displayed_in(outputs)), *result_images_html(segment.result)]
+        head = [] if is_hidden else [block]
+        return [*head, *children, *tail], [*outputs_html(displayed_in(outputs)), *result_images_html(segment.result)]
 
     def _thinking_html(self, segment: Segment) -> str:
         """The end of the thinking while it streams, then all of it, folded."""
@@ -570,7 +575,7 @@ class Transcript:
         return f"{RUNS if taken else ''}{bar}{text}{taken}"
 
     def _is_waiting(self, segment: Segment) -> bool:
-        return any(map(segment.is_named, self._waiting))
+        return any(segment.is_named(key) for key, _ in self._waiting)
 
     def _time_html(self, started: float) -> str:
         """Elapsed time; `panel.js` keeps it up to date."""

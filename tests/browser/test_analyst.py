@@ -61,7 +61,7 @@ def test_it_writes_runs_and_mends_cells_while_the_person_types(lab, host, place,
     lab.run_cell(page, 0)
     lab.run_cell(page, 1)
     if place == "panel":
-        box = page.get_by_role("region", name="Chat with an agent").get_by_label("Your question")
+        box = page.get_by_role("region", name="Chat with an agent").get_by_label("Your prompt")
         box.fill("Which city orders most?")
         box.press("Enter")
     page.locator(".jp-MarkdownCell", has_text="Load them.").wait_for()

@@ -40,18 +40,18 @@ def test_a_docked_panel_stands_beside_the_notebook_at_full_height(lab, host):
     assert notebook["x"] + notebook["width"] <= outer["x"] + 1
     assert notebook["width"] > 300
     page.set_viewport_size({"width": 800, "height": 900})
-    expect(panel.get_by_label("Your question")).to_be_in_viewport()
+    expect(panel.get_by_label("Your prompt")).to_be_in_viewport()
     page.set_viewport_size({"width": 1280, "height": 1200})
     panel.get_by_role("button", name="Model: m").click()
     panel.get_by_label("Search models").fill("openai:gpt")
     panel.locator(".nbagent-picker-rows button").filter(has_text="gpt").first.click()  # once the kernel has searched
     expect(panel.get_by_label("Key", exact=True)).to_be_visible()
     panel.get_by_label("Key", exact=True).press("Escape")
-    panel.get_by_label("Your question").press_sequentially("And then")
+    panel.get_by_label("Your prompt").press_sequentially("And then")
     page.get_by_role("button", name="Show it here").click()
     expect(panel).to_have_count(1)
-    expect(page.locator(".jp-Cell").get_by_label("Your question")).to_be_visible()
-    expect(panel.get_by_label("Your question")).to_have_value("And then")
+    expect(page.locator(".jp-Cell").get_by_label("Your prompt")).to_be_visible()
+    expect(panel.get_by_label("Your prompt")).to_have_value("And then")
     assert page.locator(".nbagent-panel").count() == 1
     page.wait_for_function(f"width => {WIDTH} > width + 200", arg=notebook["width"])
     lab.close_others()

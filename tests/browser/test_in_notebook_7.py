@@ -56,7 +56,7 @@ def test_approval_model_picker_and_branches(lab):
     answered(panel, "Answer 3 to 'three'.")
 
     panel.get_by_role("button", name="Edit", exact=True).nth(1).click()
-    expect(panel.get_by_label("Your question")).to_have_value("wipe more")
+    expect(panel.get_by_label("Your prompt")).to_have_value("wipe more")
     ask(panel, "two")
     answered(panel, "Answer 2 to 'two'.")
     expect(panel.locator(".nbagent-you")).to_have_text(["wipe it", "two"])

@@ -174,7 +174,7 @@ def test_two_notebooks_of_a_kernel_are_told_apart(lab):
     lab.run_cell(page, 0)
     lab.run_cell(page, 1)
     panel = page.get_by_role("region", name="Chat with an agent")
-    panel.get_by_label("Your question").wait_for()
+    panel.get_by_label("Your prompt").wait_for()
     name = page.locator(".jp-NotebookPanel").get_attribute("id")  # JupyterLab may have its panels in any order
     one = page.locator(f".jp-NotebookPanel[id='{name}']")
     for path in ("two.ipynb", "three.ipynb"):

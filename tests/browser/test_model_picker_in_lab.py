@@ -65,7 +65,7 @@ def test_search_enter_a_key_that_is_saved_nowhere_and_the_dates_of_a_list(lab, p
     assert KEY not in saved(lab, page, "picker.ipynb"), "what is being typed"
     page.keyboard.press("Enter")
     panel.get_by_role("button", name="Model: claude-sonnet-5").wait_for()
-    expect(panel.get_by_label("Your question")).to_be_focused()
+    expect(panel.get_by_label("Your prompt")).to_be_focused()
     page.keyboard.type("Where?")
     page.keyboard.press("Enter")
     panel.get_by_role("log").get_by_text("Here.").wait_for()

@@ -113,7 +113,7 @@ def visit(browser):
 
 
 def ask(page, text):
-    box = page.get_by_role("textbox", name="Your question")
+    box = page.get_by_role("textbox", name="Your prompt")
     box.fill(text)
     box.press("Enter")
 
@@ -228,7 +228,7 @@ def test_words_appear_as_they_come_and_escape_stops(visit):
         expect(page.locator(".nbagent-said").last).to_contain_text("Waiting…")
         page.get_by_role("button", name="Stop").click()
         finished(page, 2)
-        expect(page.get_by_role("textbox", name="Your question")).to_have_value("And this?")
+        expect(page.get_by_role("textbox", name="Your prompt")).to_have_value("And this?")
         page.route("**/page/stop", lambda route: route.abort())  # as if another process had the run
         ask(page, "Once more.")
         provider.going["Once more."].release()
@@ -241,7 +241,7 @@ def test_words_appear_as_they_come_and_escape_stops(visit):
 def test_a_decision_that_fails_can_be_made_again_and_a_broken_connection_is_told(visit):
     with served(penguin_agent()) as server:
         page = visit(server)
-        page.get_by_role("textbox", name="Your question").wait_for()
+        page.get_by_role("textbox", name="Your prompt").wait_for()
         page.route("**/agent/approvals/*", lambda route: route.abort())
         ask(page, DROP)
         page.get_by_role("button", name="Approve").click()
@@ -257,7 +257,7 @@ def test_a_decision_that_fails_can_be_made_again_and_a_broken_connection_is_told
         page.unroute_all()
         page.route("**/page/chat", lambda route: route.abort())
         ask(page, HEAVIEST)
-        expect(page.get_by_role("textbox", name="Your question")).to_have_value(HEAVIEST)  # given back
+        expect(page.get_by_role("textbox", name="Your prompt")).to_have_value(HEAVIEST)  # given back
         expect(page.locator(".nbagent-notice")).to_have_text("The server does not answer.")
         page.unroute_all()
 
@@ -302,7 +302,7 @@ def test_everything_works_by_keyboard(visit):
         expect(page.get_by_role("alert")).to_have_text("The server does not know that token.")
         page.keyboard.type(TOKEN)
         page.keyboard.press("Enter")
-        expect(page.get_by_role("textbox", name="Your question")).to_be_focused()
+        expect(page.get_by_role("textbox", name="Your prompt")).to_be_focused()
         page.keyboard.type("one")
         page.keyboard.press("Shift+Enter")
         page.keyboard.type("two")
@@ -316,12 +316,12 @@ def test_everything_works_by_keyboard(visit):
             page.keyboard.press("Shift+Tab")
         page.keyboard.press("Enter")
         finished(page, 2)
-        expect(page.get_by_role("textbox", name="Your question")).to_be_focused()
+        expect(page.get_by_role("textbox", name="Your prompt")).to_be_focused()
         while page.evaluate("document.activeElement.id") != "new":
             page.keyboard.press("Shift+Tab")
         page.keyboard.press("Enter")
         expect(page.locator(".nbagent-foot")).to_have_count(0)
-        expect(page.get_by_role("textbox", name="Your question")).to_be_focused()
+        expect(page.get_by_role("textbox", name="Your prompt")).to_be_focused()
 
 
 def test_conversations_are_listed_and_go_on(visit):
@@ -355,10 +355,10 @@ def test_conversations_are_listed_and_go_on(visit):
 def test_the_token_stays_in_the_tab_and_leaves_the_address(visit):
     with served(penguin_agent()) as server:
         page = visit(server)
-        page.get_by_role("textbox", name="Your question").wait_for()
+        page.get_by_role("textbox", name="Your prompt").wait_for()
         assert page.url == f"{server.url}/"
         page.reload()
-        page.get_by_role("textbox", name="Your question").wait_for()
+        page.get_by_role("textbox", name="Your prompt").wait_for()
         assert page.evaluate("[document.cookie, localStorage.length]") == ["", 0]
         page.evaluate("sessionStorage.setItem('nbagent-token', 'old-and-not-known')")
         page.reload()

@@ -55,7 +55,7 @@ def until_text(page, text):
 def test_keyboard_and_screen_reader(lab):
     page = opened(lab, "keys.ipynb", "agent = script(clean, 'Dropped **11** rows.', 'Again.')\nChatPanel(agent)")
     panel = page.get_by_role("region", name="Chat with an agent")
-    box = panel.get_by_label("Your question")
+    box = panel.get_by_label("Your prompt")
     box.press_sequentially("one")
     box.press("Shift+Enter")
     box.press_sequentially("two")

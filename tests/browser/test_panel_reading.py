@@ -25,7 +25,7 @@ def asks(panel, text, answered):
 def test_up_recalls_earlier_questions_and_escape_leaves_an_edit(lab):
     code = "agent = Agent(ScriptedProvider(['first', 'second']))\nChatPanel(agent)"
     _, panel = opened(lab, "recall.ipynb", code)
-    box = panel.get_by_label("Your question")
+    box = panel.get_by_label("Your prompt")
     box.press("ArrowUp")
     expect(box).to_have_value("")
     asks(panel, "one\ntwo <b>", "first")
@@ -131,9 +131,9 @@ def test_an_answer_streams_without_disturbing_its_reader(lab):
     asks(panel, "one", "earlier line")
     panel.locator(".nbagent-foot").wait_for()
     page.evaluate(WATCH)
-    panel.get_by_label("Your question").press_sequentially("two")
+    panel.get_by_label("Your prompt").press_sequentially("two")
     expect(panel.locator(".nbagent-draft")).to_contain_text("tokens")
-    panel.get_by_label("Your question").press("Enter")
+    panel.get_by_label("Your prompt").press("Enter")
     page.wait_for_function("'shown' in window")
     assert page.evaluate("window.shown - window.read") == 0, "the frame that follows paints them"
     for words in ("First words.", "earlier line"):

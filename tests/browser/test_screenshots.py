@@ -93,9 +93,9 @@ def test_a_conversation(lab, keep):
     for place in (1, 2):  # the two calls, and the first of them
         cell.locator("summary").nth(place).click()
     assert "5076.0" in cell.locator("details[open]").first.inner_text()
-    panel.get_by_label("Your question").fill("Drop the rows without a sex, then plot mass by species.")
+    panel.get_by_label("Your prompt").fill("Drop the rows without a sex, then plot mass by species.")
     keep(cell, "cell")
-    panel.get_by_label("Your question").press("Enter")
+    panel.get_by_label("Your prompt").press("Enter")
     panel.get_by_text("asks to run in your kernel").wait_for()
     panel.locator("summary").last.click()
     assert "arguments" in panel.locator("details[open]").inner_text()

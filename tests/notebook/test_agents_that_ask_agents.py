@@ -52,7 +52,7 @@ def test_a_subagent_s_calls_are_approved_in_the_panel(shared):
     shared.ok("agent = asking(Agent(ScriptedProvider([call, 'Gone.']), tools=[wipe]))")
     panel = Panel(shared)
     panel.ask("Wipe")
-    panel.until_text("waiting for you…", "wipe(", "asks to run in your kernel, for the agent research")
+    panel.until_text("wipe asks to run in your kernel, for the agent research")
     panel.click("Approve")
     panel.until_text("The end.")
     assert result(shared, "wiped") == "[('cities', 3)]"

@@ -95,7 +95,7 @@ def python_in(environment: str) -> str:
 
 def ask(panel: Locator, text: str) -> Locator:
     """Send a prompt in a panel or page, and return its box."""
-    box = panel.get_by_label("Your question")
+    box = panel.get_by_label("Your prompt")
     box.fill(text)
     box.press("Enter")
     return box

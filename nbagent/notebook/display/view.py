@@ -24,6 +24,7 @@ from nbagent.core.messages import FunctionCall, LLMResponse
 from nbagent.core.render import markdown as render
 from nbagent.core.render.sources import sources_text
 from nbagent.core.results import AgentResult
+from nbagent.functions.elicitation import Question
 from nbagent.text import shortened
 
 log = logging.getLogger("nbagent")
@@ -67,7 +68,7 @@ class CellView:
     @contextmanager
     def waiting_for_approval(self, call: FunctionCall) -> Iterator[Callable[[dict[str, Any]], None]]:
         """Show that the call waits for approval. Yields a function that shows edited arguments."""
-        with self.transcript.call_waits(call.id):
+        with self.transcript.call_waits(call.id, stays=isinstance(call, Question)):
             self._throttle.now()
             yield partial(self.transcript.show_edited, call.id)
         self._throttle.now()

@@ -153,7 +153,7 @@ class PanelConversation:
     def status(self) -> str:
         """One line about the current activity."""
         if self._cells.is_blocked:
-            return "The kernel is busy with a cell: clicks and questions wait until it ends."
+            return "The kernel is busy with a cell: clicks and prompts wait until it ends."
         n_waiting = sum(not prompt.is_started for prompt in self._pending)
         waiting = f"{n_waiting} more prompt{'s wait' if n_waiting > 1 else ' waits'}." if n_waiting else ""
         if self.is_busy and n_waiting == len(self._pending):
@@ -329,7 +329,7 @@ class PanelConversation:
         entry, form = prompt.entry, ApprovalForm(call, where_asked(call, definition), self.language)
         entry.add_below(piece := {"widget": form.box.model_id})
         try:
-            with entry.transcript.call_waits(call.id):
+            with entry.transcript.call_waits(call.id, stays=isinstance(call, Question)):
                 self._throttle.now()
                 answer = await form.answer()
             if isinstance(answer, dict) and not isinstance(call, Question):

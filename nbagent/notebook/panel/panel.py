@@ -43,9 +43,9 @@ log = logging.getLogger("nbagent")
 
 CHAT, TRACE, SETUP = "Chat", "Trace", "Setup"
 ABOUT = "Cells with %%agent and this panel share one conversation. Mention variables, cells and files with @."
-EDITING = "Editing your last question: Send submits it as another version, Escape keeps the old one."
+EDITING = "Editing your last prompt: Send submits it as another version, and Escape keeps the old one."
 EDITING_EARLIER = (
-    "Editing an earlier question: Send continues from there; the rest stays as another branch. Escape leaves it."
+    "Editing an earlier prompt: Send continues from there and keeps the rest as another branch. Escape cancels."
 )
 
 

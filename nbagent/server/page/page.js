@@ -184,7 +184,7 @@ function markList() {
 async function showList(after) {
   const page = await answerOf(`page/conversations${after ? `?after=${encodeURIComponent(after)}` : ""}`);
   const items = page.conversations.map(([id, title]) => {
-    const made = h("button", { type: "button", onclick: () => go(id) }, h("span", { textContent: title || t("Without a question") }));
+    const made = h("button", { type: "button", onclick: () => go(id) }, h("span", { textContent: title || t("Untitled") }));
     made.dataset.id = id;
     return h("li", {}, made);
   });

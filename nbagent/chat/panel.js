@@ -1,6 +1,6 @@
 // The chat panel, in a notebook and on the server's page. It shows a state that the kernel or the server keeps, and tells
 // what people do. They render what models and tools say as safe HTML; all other text is only ever set as text. What the
-// state leaves out, such as `tab`, `draft` or `editable`, is not offered. `WORDS` has the browser's language (`words.json`).
+// state leaves out, such as `tab` or `editable`, is not offered. `WORDS` has the browser's language (`words.json`).
 
 // Words of ours in the browser's language. In the table, `{}` stands for a number, or else for one of the names.
 function t(words, ...names) {
@@ -77,6 +77,9 @@ function mark(element, attributes) {
 }
 
 const visible = (element) => element.isConnected && !element.disabled && element.offsetParent !== null;
+
+const noticeOf = (text) =>
+  h("div", { class: "nbagent nbagent-error tex2jax_ignore mathjax_ignore", role: "alert", textContent: t(text) });
 
 // Puts the children in this order, without moving those that are in place.
 function arrange(parent, children) {
@@ -342,11 +345,10 @@ class Models {
       ...rows.map(([spec, name, about = "", ...cells], place) => {
         const facts = cells.map((text, index) => (index && text ? `${HEADS[index + 1]} ${text}` : text));
         const named = [name, about, ...facts].filter(Boolean).join(", ");
-        const row = h("button", { type: "button", "aria-label": named, tabIndex: place ? -1 : 0 });
+        const row = button("", "", () => this.tell("choose", spec), { "aria-label": named, tabIndex: place ? -1 : 0 });
         const first = h("span", {}, name, ...(about ? [h("small", { textContent: about })] : []));
         row.append(first, ...cells.map((textContent, index) => h("span", { textContent, "data-head": HEADS[index + 1] })));
         row.dataset.spec = spec;
-        row.addEventListener("click", () => this.tell("choose", spec));
         return row;
       }),
     );
@@ -504,11 +506,11 @@ class Panel {
     const begin = () => (this.tell("begin"), this.focus());
     const about = { class: "nbagent-begin", "aria-label": t("New chat") };
     this.begin = iconButton("begin", t("Start another conversation; this one is kept"), begin, about, h("span", { textContent: t("New chat") }));
-    this.list = h("select", { "aria-label": t("Conversations"), hidden: true, onchange: () => this.tell("conversation", this.list.value) });
-    this.list.addEventListener("change", () => this.openMore(false));
+    const go = () => (this.openMore(false), this.tell("conversation", this.list.value));
+    this.list = h("select", { "aria-label": t("Conversations"), hidden: true, onchange: go });
     this.tools = button("", t("Choose the tools to offer"), () => choose("Setup"), { class: "nbagent-tools" });
-    this.mode = h("select", { "aria-label": t("What the agent may do in the notebook"), hidden: true });
-    this.mode.addEventListener("change", () => (this.openMore(false), this.tell("mode", this.mode.value)));
+    const allow = () => (this.openMore(false), this.tell("mode", this.mode.value));
+    this.mode = h("select", { "aria-label": t("What the agent may do in the notebook"), hidden: true, onchange: allow });
     this.meter = h("div", { class: "nbagent-meter-place" });
     // in the bar, or where that is narrow in a menu below its last button
     this.more = h("div", { class: "nbagent-more", id: `nbagent-more-${(made += 1)}` }, this.list, this.mode, this.tools, this.meter);
@@ -530,8 +532,8 @@ class Panel {
     this.chat = h("div", { class: "nbagent-chat", "aria-label": t("Chat"), ...tab }, inner);
     this.trace = h("div", { class: "nbagent-other nbagent-trace", "aria-label": t("Trace"), hidden: true, ...tab });
     this.setup = h("div", { class: "nbagent-other nbagent-setup", role: "tabpanel", "aria-label": t("Setup"), hidden: true });
-    this.prompt = h("textarea", { rows: 3, "aria-label": t("System prompt"), placeholder: t("Who the agent is and what it should know") });
-    this.prompt.addEventListener("change", () => this.tell("prompt", this.prompt.value));
+    const system = { "aria-label": t("System prompt"), placeholder: t("Who the agent is and what it should know") };
+    this.prompt = h("textarea", { rows: 3, ...system, onchange: () => this.tell("prompt", this.prompt.value) });
     this.checks = h("div", {});
     const head = (words) => h("div", { class: "nbagent-head", textContent: t(words) });
     this.setup.append(head("Tools"), this.checks, head("System prompt"), this.prompt);
@@ -540,17 +542,18 @@ class Panel {
   makeBox() {
     this.box = h("textarea", { rows: 1, placeholder: t("Ask anything"), "aria-label": t("Your prompt") });
     mark(this.box, { enterkeyhint: "send" });
-    this.files = h("input", { type: "file", multiple: true, hidden: true, tabIndex: -1, "aria-label": t("Files to attach") });
-    this.files.addEventListener("change", () => (this.attach([...this.files.files]), (this.files.value = "")));
+    const choose = () => (this.attach([...this.files.files]), (this.files.value = ""));
+    this.files = h("input", { type: "file", multiple: true, hidden: true, tabIndex: -1, "aria-label": t("Files to attach"), onchange: choose });
     const clip = { class: "nbagent-attach", "aria-label": t("Attach files") };
     this.clip = iconButton("attach", t("Attach files"), () => this.files.click(), clip);
-    this.sends = button(t("Send"), t("Ask the agent"), () => this.sendOrStop(), { class: "nbagent-first" });
+    this.sends = button(t("Send"), t("Ask the agent"), () => (this.stops ? this.tell("stop") : this.send()), { class: "nbagent-first" });
     this.chips = h("div", { class: "nbagent-chips", hidden: true });
     this.row = h("div", { class: "nbagent-row" }, this.chips, this.clip, this.files, this.box, this.sends);
     this.status = h("div", { class: "nbagent-status" });
     this.draft = h("div", { class: "nbagent-draft", "data-hint": t("Shift-Enter for a new line") });
     const below = h("div", { class: "nbagent-below" }, this.status, this.draft);
-    this.latest = button(t("↓ Jump to latest"), "", () => this.jump(), { class: "nbagent-latest", hidden: true });
+    const jump = () => ((this.chat.scrollTop = 0), this.focus()); // the chat is laid out from its end
+    this.latest = button(t("↓ Jump to latest"), "", jump, { class: "nbagent-latest", hidden: true });
     this.suggestions = new Suggestions(this, this.box, `nbagent-suggestions-${(made += 1)}`);
     this.map = h("div", { class: "nbagent-map", hidden: true });
     const parts = [this.map, this.row, below, this.latest, this.suggestions.list];
@@ -567,7 +570,7 @@ class Panel {
       this.wanted = target.closest("[data-turn]")?.dataset.turn;
       if (this.wanted) this.tell("tab", "Chat");
     }, options);
-    this.chat.addEventListener("scroll", () => this.showJump(), options);
+    this.chat.addEventListener("scroll", () => (this.latest.hidden = this.chat.scrollTop > -NEAR_END), options);
     this.chat.addEventListener("scrollend", () => (this.host.place = this.place()), options);
     for (const kind of ["dragover", "dragleave", "drop"]) this.root.addEventListener(kind, (event) => this.onDrag(event), options);
     this.root.addEventListener("focusin", (event) => (this.last = event.target), options);
@@ -601,7 +604,6 @@ class Panel {
     this.showBar(state, before);
     this.showTab(state, before);
     this.showBox(state, before);
-    this.notice.toggleAttribute("hidden", !state.notice);
     if (state.notice !== before.notice) this.notice.replaceChildren(...(state.notice ? [noticeOf(state.notice)] : []));
     const said = state.status ? t(state.status) : state.said || "";
     if (this.said.textContent !== said) this.said.textContent = said;
@@ -694,9 +696,8 @@ class Panel {
   }
 
   check({ name, about, asks }) {
-    const box = h("input", { type: "checkbox" });
+    const box = h("input", { type: "checkbox", onchange: () => this.tell("offer", [name, box.checked]) });
     box.dataset.name = name;
-    box.addEventListener("change", () => this.tell("offer", [name, box.checked]));
     const notes = [about, asks ? t("asks before it runs") : ""].filter(Boolean).join(" · ");
     return h("label", { class: "nbagent-tool" }, box, h("code", { textContent: name }), h("span", { textContent: notes }));
   }
@@ -711,13 +712,16 @@ class Panel {
     if (isFilled) this.endPause();
     if (isFilled || follows) this.box.value = text;
     if (isFilled && state.edited) this.focus();
-    const { chips, line } = state.draft ?? { chips: [], line: "" }; // a host to which files can't be attached
-    this.clip.toggleAttribute("hidden", !state.draft);
+    const { chips, line } = state.draft;
     if (chips !== before.draft?.chips) this.chips.replaceChildren(...chips.map((chip) => this.chip(chip)));
     this.chips.toggleAttribute("hidden", !chips.length);
     if (line !== before.draft?.line) this.draft.innerHTML = line;
     if (this.status.textContent !== t(state.status)) this.status.textContent = t(state.status);
-    this.showSends();
+    // One button: it stops what is under way, and Enter still sends.
+    this.stops = Boolean(state.pending);
+    const [name, title] = this.stops ? [t("Stop"), t("Stop the answer; its text stays. Enter still sends")] : [t("Send"), t("Ask the agent")];
+    if (this.sends.textContent !== name) Object.assign(this.sends, { textContent: name, title });
+    this.sends.classList.toggle("nbagent-first", !this.stops);
   }
 
   chip({ number, name, about, src }) {
@@ -725,18 +729,6 @@ class Panel {
     const text = h("span", { title: name }, h("b", { textContent: name }), h("small", { textContent: about }));
     const removes = button("✕", t("Remove {}", name), () => this.tell("detach", number), { "aria-label": t("Remove {}", name) });
     return h("div", { class: "nbagent-attached" }, ...image, text, removes);
-  }
-
-  // One button: it stops what is under way, and Enter still sends.
-  showSends() {
-    this.stops = Boolean(this.state?.pending);
-    const [text, title] = this.stops ? [t("Stop"), t("Stop the answer; its text stays. Enter still sends")] : [t("Send"), t("Ask the agent")];
-    if (this.sends.textContent !== text) Object.assign(this.sends, { textContent: text, title });
-    this.sends.classList.toggle("nbagent-first", !this.stops);
-  }
-
-  showJump() {
-    this.latest.toggleAttribute("hidden", !(this.chat.scrollTop <= -NEAR_END));
   }
 
   // The turn at the upper edge and where it begins below that; null at the end of the conversation.
@@ -750,11 +742,6 @@ class Panel {
   goTo(key, below) {
     const turn = this.turns.get(key)?.root.getBoundingClientRect();
     if (turn) this.chat.scrollTop += turn.top - this.chat.getBoundingClientRect().top - below;
-  }
-
-  jump() {
-    this.chat.scrollTop = 0; // the chat is laid out from its end
-    this.focus();
   }
 
   // If a pressed button disappears, the focus moves on: to the arguments to edit, or to the prompt's box.
@@ -815,18 +802,8 @@ class Panel {
     this.pause = null;
   }
 
-  fill(text) {
-    this.box.value = text;
-    this.onTyped();
-  }
-
-  sendOrStop() {
-    if (this.stops) this.tell("stop");
-    else this.send();
-  }
-
   send() {
-    if (this.box.value.trim() || this.state.draft?.chips.length) this.ask(this.box.value);
+    if (this.box.value.trim() || this.state.draft.chips.length) this.ask(this.box.value);
   }
 
   ask(text) {
@@ -870,13 +847,16 @@ class Panel {
     if (passed.includes("\n") || (isUp && this.recalled === 0) || (!isUp && this.recalled === asked.length)) return;
     event.preventDefault();
     this.recalled += isUp ? -1 : 1;
-    this.fill(asked[this.recalled] ?? "");
+    box.value = asked[this.recalled] ?? "";
+    this.onTyped();
   }
 
+  // A file is told without its content if it is too large, or can't be read, such as a folder.
   async attach(files) {
     for (const file of files) {
-      const name = file.name || "file";
-      this.tell("attach", name, file.size > MAX_BYTES ? [] : [await file.arrayBuffer()]);
+      const isSmall = file.size <= (this.state?.max_bytes ?? MAX_BYTES);
+      const data = isSmall && (await file.arrayBuffer().catch(() => null));
+      this.tell("attach", file.name || "file", data ? [data] : []);
     }
     this.focus();
   }
@@ -884,7 +864,7 @@ class Panel {
   // What comes as text, too, such as a part of a table, is pasted as text.
   onPaste(event) {
     const { files, types } = event.clipboardData;
-    if (!this.state?.draft || !files.length || types.includes("text/plain")) return;
+    if (!files.length || types.includes("text/plain")) return;
     event.preventDefault();
     this.attach([...files]);
   }
@@ -894,16 +874,12 @@ class Panel {
       if (!this.root.contains(event.relatedTarget)) this.root.classList.remove("nbagent-dropping");
       return;
     }
-    if (!this.state?.draft || !event.dataTransfer?.types.includes("Files")) return;
+    if (!event.dataTransfer?.types.includes("Files")) return;
     event.preventDefault();
     event.stopPropagation();
     this.root.classList.toggle("nbagent-dropping", event.type === "dragover");
     if (event.type === "drop") this.attach([...event.dataTransfer.files]);
   }
-}
-
-function noticeOf(text) {
-  return h("div", { class: "nbagent nbagent-error tex2jax_ignore mathjax_ignore", role: "alert", textContent: t(text) });
 }
 
 // -- in a notebook --------------------------------------------------------------------------------------------------------

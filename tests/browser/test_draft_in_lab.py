@@ -1,12 +1,11 @@
 """The prompt's box in JupyterLab and Notebook 7: mentions, attachments, and the line below the box."""
 
 import base64
-import io
 
 import pytest
-from PIL import Image
 from playwright.sync_api import expect
 from support.axe import serious
+from support.files import give, png
 from support.hostile import FOUND, PAYLOADS
 from support.lab import LOAD
 from support.papers import pdf
@@ -46,29 +45,6 @@ COPY = """async base64 => {
   const bytes = Uint8Array.from(atob(base64), each => each.charCodeAt(0));
   await navigator.clipboard.write([new ClipboardItem({"image/png": new Blob([bytes], {type: "image/png"})})]);
 }"""
-#: Pastes or drops files.
-GIVE = """(box, [kind, files]) => {
-  const data = new DataTransfer();
-  for (const [name, type, base64] of files) {
-    const bytes = Uint8Array.from(atob(base64), each => each.charCodeAt(0));
-    data.items.add(new File([bytes], name, {type}));
-  }
-  const held = kind == "paste" ? {clipboardData: data} : {dataTransfer: data};
-  const Kind = kind == "paste" ? ClipboardEvent : DragEvent;
-  box.dispatchEvent(new Kind(kind, {...held, bubbles: true, cancelable: true}));
-}"""
-
-
-def png(width, height):
-    file = io.BytesIO()
-    Image.new("RGB", (width, height), "teal").save(file, "PNG")
-    return file.getvalue()
-
-
-def give(box, kind, *files):
-    box.evaluate(
-        GIVE, [kind, [[name, media_type, base64.b64encode(data).decode()] for name, media_type, data in files]]
-    )
 
 
 def opened(lab, host, name, theme=LIGHT):

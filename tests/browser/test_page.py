@@ -8,11 +8,13 @@ from collections import defaultdict
 import pytest
 from playwright.sync_api import expect
 from support.axe import serious
+from support.files import give, png
 from support.hostile import FOUND, HOST, PAYLOADS
 from support.lab import FLAGS, PATIENCE_S, chromium, playwright, throttle
 from support.serving import TOKEN, served
 
 from nbagent import Agent, FunctionCall, LLMMessage, LLMResponse, ScriptedProvider, Usage, tool
+from nbagent.core.content.images import images_in
 from nbagent.core.events import Text
 from nbagent.server.conversations.store import Spent
 from nbagent.server.tokens import owner_of
@@ -278,8 +280,52 @@ def test_a_new_conversation_greets_with_the_tools_and_a_prompt(visit):
         page.locator(".nbagent-chat").evaluate("chat => chat.scrollTop = -chat.scrollHeight")
         page.get_by_role("button", name="Jump to latest").click()
         expect(page.locator(".nbagent-entry").last).to_be_in_viewport()
-        absent = [".nbagent-top", ".nbagent-attach", ".nbagent-pencil", "[aria-label=Retry]"]
+        absent = [".nbagent-top", ".nbagent-pencil", "[aria-label=Retry]"]
         assert [name for name in absent if page.locator(f"{name}:visible").count()] == []
+
+
+def test_files_are_attached_sent_and_shown_with_their_turn(visit):
+    provider = ScriptedProvider(["Teal.", "Both."])
+    with served(Agent(provider), max_body_bytes=2_000_000) as server:
+        page = visit(server)
+        box, chips = page.get_by_role("textbox", name="Your question"), page.locator(".nbagent-attached")
+        with page.expect_file_chooser() as chosen:
+            page.get_by_role("button", name="Attach files").press("Enter")
+        chosen.value.set_files({"name": "masses.csv", "mimeType": "text/csv", "buffer": b"species,mass\nGentoo,5076\n"})
+        expect(chips).to_have_text("masses.csv1 kB✕")
+        give(box, "paste", ("image.png", "image/png", png(30, 20)))
+        expect(chips).to_have_count(2)
+        expect(chips.locator("img")).to_have_js_property("naturalWidth", 30)
+        give(box, "drop", ("notes.txt", "text/plain", b"Use the median."))
+        page.get_by_role("button", name="Remove masses.csv").press("Enter")
+        expect(chips.locator("b")).to_have_text(["image.png", "notes.txt"])
+        assert serious(page, "body") == []
+        give(box, "drop", ("film.mp4", "video/mp4", bytes(2_000_000)))
+        expect(page.get_by_role("alert")).to_have_text(
+            "Attach at most 1 MB of files, and no folders: film.mp4 was left out."
+        )
+        give(box, "drop", ("model.bin", "", b"\xff\x00"))
+        ask(page, "Which colour?")
+        expect(page.get_by_role("alert")).to_contain_text("model.bin can't be attached: it is neither UTF-8 text nor")
+        expect(box).to_have_value("Which colour?")
+        expect(chips).to_have_count(3)
+        page.get_by_role("button", name="Remove model.bin").click()
+        box.press("Enter")
+        finished(page)
+        expect(chips).to_have_count(0)
+        (image,) = images_in(provider.requests[0][0][-1].content)
+        assert image.size == (30, 20)
+        assert "Use the median." in provider.requests[0][0][-1].text
+        page.reload()
+        expect(page.get_by_role("list").get_by_role("button")).to_have_text("Which colour?")
+        page.locator("summary").evaluate_all(UNFOLD)
+        expect(page.locator(".nbagent-said summary code")).to_have_text(["image.png", "notes.txt"])
+        expect(page.locator(".nbagent-said img")).to_have_js_property("naturalWidth", 30)
+        give(box, "drop", ("notes.txt", "text/plain", b"And the mean."))
+        expect(chips).to_have_count(1)
+        box.press("Enter")  # without a text
+        finished(page, 2)
+        assert "And the mean." in provider.requests[1][0][-1].text
 
 
 def test_one_of_several_agents_is_chosen(visit):

@@ -94,6 +94,27 @@ def test_a_fast_model_sends_few_patches():
     assert len(patches) < 200
 
 
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        (
+            [("a.bin", b"\0")],
+            "a.bin can't be attached: it is neither UTF-8 text nor a PNG, JPEG, GIF or WebP image. Attach",
+        ),
+        ([("a.pdf", b"%PDF-1.7")], "a.pdf can't be attached: this PDF can't be read"),
+        ([(f"{n}.txt", b"x") for n in range(21)], "at most 20 files. Send 20.txt with the next prompt."),
+        ([], "The prompt is empty."),
+    ],
+)
+def test_files_that_cannot_be_attached_are_refused_by_name(files, said):
+    body = {"message": "", "files": [{"name": n, "data": base64.b64encode(data).decode()} for n, data in files]}
+    with served(page_agent()) as server:
+        problem = server.client().post("/page/chat", json=body)
+        assert server.client().get("/page/conversations").json()["conversations"] == []
+    assert problem.status_code == 422
+    assert said in problem.json()["detail"]
+
+
 def test_the_page_shows_failures_like_other_clients():
     with served(Agent(ScriptedProvider([ServerError("secret-sk-12345678 is down", provider="acme")]))) as server:
         text = server.client().post("/page/chat", json={"message": "?"}).text

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from nbagent.core.messages import Content
+from nbagent.functions.secret_values import without_secrets
 from nbagent.notebook.document.cell import NotebookCell
 from nbagent.notebook.kernel_tools.reading import joined, read_output, source_part
-from nbagent.notebook.kernel_tools.secret_values import without_secrets
 
 
 def read_cell(cell: NotebookCell, number: int, *, source: bool = True, outputs: bool = True) -> Content:

@@ -20,13 +20,13 @@ from nbagent.core.messages import Content, LLMMessage
 from nbagent.errors import ToolError
 from nbagent.functions.preview import Preview, TextChange
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry
+from nbagent.functions.secret_values import HIDDEN, without_secrets
 from nbagent.notebook.display.code_diff import change_html
 from nbagent.notebook.document.cell import Kind, NotebookCell
 from nbagent.notebook.document.document import CELL_SECONDS, CellChangedError, NotebookDocument, Proposal
 from nbagent.notebook.document.modes import MODES, Mode, runs_shell
 from nbagent.notebook.document.reading import read_cell
 from nbagent.notebook.kernel_tools.reading import SOURCE_CHARS, joined
-from nbagent.notebook.kernel_tools.secret_values import HIDDEN, without_secrets
 from nbagent.text import shortened
 
 #: The names of the notebook tools.

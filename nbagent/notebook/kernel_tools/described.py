@@ -9,7 +9,7 @@ from typing import Any
 from nbagent.core.content.images import image_part, is_image_object
 from nbagent.core.messages import Content
 from nbagent.functions.formatting import format_result, table_text, truncate_result
-from nbagent.notebook.kernel_tools.secret_values import MAX_CHARS, without_secrets
+from nbagent.functions.secret_values import MAX_CHARS, without_secrets
 from nbagent.notebook.kernel_tools.variables import signature_text
 
 _SOURCE_CHARS = 6_000

@@ -18,10 +18,10 @@ from nbagent.checks import check_number, check_type
 from nbagent.core.messages import Content
 from nbagent.errors import ToolError
 from nbagent.functions.registry import FunctionDefinition
+from nbagent.functions.secret_values import without_secrets
 from nbagent.notebook.kernel_tools.cell_outputs import outputs_of
 from nbagent.notebook.kernel_tools.described import described, frame_text, is_frame
 from nbagent.notebook.kernel_tools.run_code import run_code
-from nbagent.notebook.kernel_tools.secret_values import without_secrets
 from nbagent.notebook.kernel_tools.variables import brief, user_names
 
 #: The names of the kernel tools.

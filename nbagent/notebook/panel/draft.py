@@ -14,13 +14,14 @@ from typing import Any
 
 from nbagent.chat.attachments import Attachment, parts_of, split_attachments, with_attachments
 from nbagent.chat.entry import PanelEntry
+from nbagent.chat.files import from_bytes, from_image, not_attached
 from nbagent.chat.patch import State
 from nbagent.core.content.documents import is_document
 from nbagent.core.content.images import content_as_text, images_in
 from nbagent.core.messages import Content, LLMMessage
 from nbagent.core.render import markdown as render
 from nbagent.errors import ConfigurationError, NbagentError
-from nbagent.notebook.panel.attachments import from_bytes, from_document, from_image, not_attached
+from nbagent.notebook.panel.attachments import REMEDY, from_document
 from nbagent.notebook.panel.conversation import PanelConversation
 from nbagent.notebook.panel.mentions import Mentions, Suggestion, mentioned_words
 from nbagent.notebook.panel.skill_mentions import activated, suggest
@@ -86,7 +87,7 @@ class Draft:
         """Attach a pasted or dropped file. `data` is None if it was too large to send. Raises `ConfigurationError`."""
         if data is None:
             raise not_attached(name, "it is too large. Save it next to the notebook and mention it with @ and its name")
-        self._attach(await asyncio.to_thread(from_bytes, name, data))
+        self._attach(await asyncio.to_thread(from_bytes, name, data, REMEDY))
         self._on_change()
 
     def detach(self, number: int) -> None:

@@ -14,22 +14,16 @@ from typing import Any, NamedTuple
 
 from nbagent.agent.agent import Agent
 from nbagent.chat.attachments import Attachment
+from nbagent.chat.files import not_attached
 from nbagent.core.background import run_sync
 from nbagent.core.render import markdown as render
 from nbagent.errors import ConfigurationError, MCPServerError, ToolError
 from nbagent.functions.formatting import error_summary
+from nbagent.functions.secret_values import without_secrets
 from nbagent.mcp.client.server import MCPServer
 from nbagent.notebook.kernel_tools.cell_outputs import outputs_of
-from nbagent.notebook.kernel_tools.secret_values import without_secrets
 from nbagent.notebook.kernel_tools.variables import is_imported, user_names
-from nbagent.notebook.panel.attachments import (
-    about_value,
-    from_cell,
-    from_file,
-    from_resource,
-    from_value,
-    not_attached,
-)
+from nbagent.notebook.panel.attachments import about_value, from_cell, from_file, from_resource, from_value
 from nbagent.text import shortened
 
 _BARE = r"""[^\s"'`,;!?()\[\]{}<>|…—]"""

@@ -22,6 +22,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from nbagent.checks import check_number, invalid, is_number
+from nbagent.core.content.marks import before_attachments
 from nbagent.core.history.saved import as_data, messages_from
 from nbagent.core.messages import LLMMessage, well_formed
 from nbagent.errors import StoreError, TurnLostError
@@ -423,7 +424,7 @@ def _change(
 
 def _title(messages: Sequence[LLMMessage]) -> str:
     question = next((message.text for message in messages if message.opens_turn), "")
-    return shortened(" ".join(question.split()), TITLE_CHARS)
+    return shortened(" ".join(before_attachments(question).split()), TITLE_CHARS)
 
 
 def _bodies(messages: Sequence[LLMMessage], recorded: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -1,4 +1,3 @@
-
 // -- the server's page, which hosts the panel. This follows `panel.js` in the same script. ----------------------------
 
 const byId = (id) => document.getElementById(id);
@@ -84,14 +83,14 @@ async function* patchesOf(response) {
 
 // -- the conversation --
 
-const EMPTY = { turns: {}, box: { text: "", filled: 0 }, status: "" };
+const EMPTY = { turns: {}, box: { text: "", filled: 0 }, draft: { chips: [], line: "" }, status: "" };
 let conversation = { id: "" }; // a new object whenever another one is shown
 let shown = EMPTY;
 const asked = new Set(); // prompts without a complete answer
 
-const host = { tell: (name, value) => actions[name]?.(value), embed: () => {}, typeset: () => {}, waiting: "Waiting…" };
+const host = { tell: (name, ...given) => actions[name]?.(...given), embed: () => {}, typeset: () => {}, waiting: "Waiting…" };
 const panel = new Panel(byId("panel"), host);
-const actions = { ask, stop, decide };
+const actions = { ask, stop, decide, attach, detach };
 
 function show(patch = {}) {
   shown = merged(shown, patch);
@@ -101,18 +100,21 @@ function show(patch = {}) {
 const fail = (error) => show({ notice: error.message });
 
 async function ask({ text, number }) {
-  const [here, one] = [conversation, { key: "", connection: new AbortController() }];
+  const [here, one] = [conversation, { key: "", connection: new AbortController(), text, chips: shown.draft.chips }];
   asked.add(one);
-  show({ notice: null });
+  show({ notice: null, draft: { chips: [] } });
   try {
-    const body = { message: text.trim(), conversation_id: here.id, waits_for_approval: true, max_tool_calls: 1000 };
+    const files = one.chips.map(({ name, url }) => ({ name, data: url.split(",")[1] ?? "" }));
+    const body = { message: text.trim(), files, conversation_id: here.id, waits_for_approval: true, max_tool_calls: 1000 };
     if (byId("agent").value) body.model = byId("agent").value;
     const response = await fetched("page/chat", { body, signal: one.connection.signal });
-    skew = (Date.now() - Date.parse(response.headers.get("date"))) / 1000;
-    for await (const patch of patchesOf(response)) if (here === conversation) place(one, patch, number);
+    for await (const { now, ...patch } of patchesOf(response)) {
+      if (now) skew = Date.now() / 1000 - now;
+      if (here === conversation) place(one, patch, number);
+    }
     if (!one.key || shown.turns[one.key]?.live) throw new Error(BROKEN);
   } catch (error) {
-    if (here === conversation) end(one, error, text);
+    if (here === conversation) end(one, error);
     panel.receive({ taken: number });
   }
   asked.delete(one);
@@ -129,7 +131,7 @@ function place(one, patch, number) {
 }
 
 // Puts a prompt that the server did not accept back into the input, or marks an answer that broke off.
-function end({ key, connection }, error, text) {
+function end({ key, connection, text, chips }, error) {
   const isStopped = connection.signal.aborted;
   if (key) {
     const html = isStopped ? ENDED.stopped : ENDED.broken;
@@ -137,7 +139,7 @@ function end({ key, connection }, error, text) {
     return;
   }
   const box = { text: [panel.box.value, text].filter(Boolean).join("\n\n"), filled: shown.box.filled + 1 };
-  show({ box, ...(!isStopped && { notice: error.message }) });
+  show({ box, draft: { chips: [...chips, ...shown.draft.chips] }, ...(!isStopped && { notice: error.message }) });
 }
 
 // Puts waiting prompts back into the input. The server ends the run, and its stream reports the end. If another process
@@ -155,6 +157,28 @@ async function stop() {
 async function decide({ id, approve, reason }) {
   const body = approve ? { decision: "approve" } : { decision: "deny", reason };
   return fetched(`agent/approvals/${id}`, { body }).then(() => true, fail);
+}
+
+// -- the next prompt's files --
+
+async function attach(name, [data]) {
+  const reader = new FileReader();
+  const isImage = /\.(gif|jpe?g|png|webp)$/i.test(name);
+  reader.readAsDataURL(new Blob(data && [data], { type: isImage ? "image/png" : "" }));
+  await new Promise((done) => (reader.onload = done));
+  const all = shown.draft.chips.reduce((sum, { size }) => sum + size, data?.byteLength ?? Infinity);
+  if (all > shown.max_bytes) {
+    const most = Math.floor(shown.max_bytes / 1e6);
+    return show({ notice: t(`Attach at most ${most} MB of files, and no folders: {} was left out.`, name) });
+  }
+  const [size, url] = [data.byteLength, reader.result];
+  const about = `${Math.ceil(size / 1000).toLocaleString()} kB`;
+  const chip = { number: Math.random(), name, about, size, url, src: isImage && url };
+  show({ notice: null, draft: { chips: [...shown.draft.chips, chip] } });
+}
+
+function detach(number) {
+  show({ draft: { chips: shown.draft.chips.filter((chip) => chip.number !== number) } });
 }
 
 // -- conversations --

@@ -14,14 +14,17 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
+from time import time
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query
-from pydantic import BaseModel, Field
+from pydantic import Base64Bytes, BaseModel, Field
 from starlette.responses import HTMLResponse, Response
 
 from nbagent.chat.approval import asks_html
+from nbagent.chat.attachments import with_attachments
 from nbagent.chat.entry import PanelEntry, past_turn
+from nbagent.chat.files import from_bytes
 from nbagent.chat.greeting import greeting
 from nbagent.chat.look import PANEL_STYLE, SCRIPT
 from nbagent.chat.patch import State, merge_patch
@@ -31,18 +34,22 @@ from nbagent.chat.transcript import Transcript, own_event
 from nbagent.core.events import AnyEvent, Approval, Error, Event, ToolResult, ToolStarted
 from nbagent.core.history.history import split_turns
 from nbagent.core.json_text import json_text
-from nbagent.core.messages import FunctionCall, LLMMessage
+from nbagent.core.messages import Content, FunctionCall, LLMMessage
 from nbagent.core.render.markdown import markdown_to_html, printable
 from nbagent.server.conversations.store import Conversation
 from nbagent.server.event_stream import EventStream, sse
 from nbagent.server.hosted_run import STOPPED, HostedRun
-from nbagent.server.problems import problem_of
+from nbagent.server.problems import RefusedError, problem_of
 from nbagent.server.routes.chat import ChatRequest, run_request
 from nbagent.server.routes.dependencies import ID_PATTERN, Host, Owner
 
 router = APIRouter(include_in_schema=False)
 
 FOLDER = Path(__file__).parents[1] / "page"
+#: How many files one prompt may have.
+MAX_FILES = 20
+#: Bytes of a request in addition to its files, which base64 makes a third larger.
+OTHER_BYTES = 200_000
 #: Browsers draw MathML, but not TeX.
 with_mathml = partial(markdown_to_html, as_mathml=True)
 ABOUT = "Your conversations are kept on this server."
@@ -71,11 +78,12 @@ async def conversations(
 async def state(
     host: Host, owner: Owner, conversation_id: Annotated[str | None, Query(pattern=ID_PATTERN)] = None, agent: str = ""
 ) -> Response:
-    """The panel's state for a conversation, or for a new one with this agent."""
+    """The panel's state for a conversation, or for a new one with this agent. `max_bytes` limits a prompt's files."""
+    own = {"max_bytes": (host.settings.max_body_bytes - OTHER_BYTES) * 3 // 4}
     if conversation_id is None:
-        return _json({"turns": {}, "greeting": greeting(host.agents.get(agent, host.agent), ABOUT)})
+        return _json({**own, "turns": {}, "greeting": greeting(host.agents.get(agent, host.agent), ABOUT)})
     found = await host.conversation(owner, conversation_id)
-    return _json({"turns": await asyncio.to_thread(_turns, found)})
+    return _json({**own, "turns": await asyncio.to_thread(_turns, found)})
 
 
 def _turns(conversation: Conversation) -> State:
@@ -94,11 +102,42 @@ def _json(shown: State) -> Response:
     return Response(json_text(shown), media_type="application/json")
 
 
+class AttachedFile(BaseModel):
+    """A file that the prompt's author attached."""
+
+    name: str = Field(min_length=1, max_length=300)
+    data: Base64Bytes
+
+
+class Prompt(ChatRequest):
+    """A prompt with files. It may consist of files only."""
+
+    message: str = ""
+    files: list[AttachedFile] = Field(default_factory=list)
+
+
 @router.post("/page/chat")
-async def chat(host: Host, owner: Owner, body: ChatRequest, accept_language: Annotated[str, Header()] = "") -> Response:
-    """Send a prompt as to `/agent/chat`. The response is a stream of merge patches of the panel's state."""
-    request = replace(run_request(body), recorded=lambda agent: rows_to_keep(agent.trace))
-    return EventStream(host.run(owner, request), partial(_patches, body.message, accept_language))
+async def chat(host: Host, owner: Owner, body: Prompt, accept_language: Annotated[str, Header()] = "") -> Response:
+    """Send a prompt as to `/agent/chat`. The response is a stream of merge patches of the panel's state.
+
+    The first one also has the server's time, `now`, in seconds since the epoch.
+    """
+    content = await asyncio.to_thread(_content, body)
+    request = replace(run_request(body), message=content, recorded=lambda agent: rows_to_keep(agent.trace))
+    return EventStream(host.run(owner, request), partial(_patches, content, accept_language))
+
+
+def _content(prompt: Prompt) -> Content:
+    """The prompt with its files, without secrets. Raises `RefusedError` or `ConfigurationError`."""
+    if not prompt.message and not prompt.files:
+        raise RefusedError(422, "invalid_request", "The prompt is empty. Send a message, files, or both.")
+    if len(prompt.files) > MAX_FILES:
+        detail = (
+            f"A prompt may have at most {MAX_FILES} files. Send {prompt.files[MAX_FILES].name} with the next prompt."
+        )
+        raise RefusedError(422, "too_many_files", detail)
+    remedy = "Attach text, CSV, a PDF or an image"
+    return with_attachments(prompt.message, [from_bytes(file.name, file.data, remedy) for file in prompt.files])
 
 
 class StopRequest(BaseModel):
@@ -113,7 +152,7 @@ async def stop(host: Host, owner: Owner, body: StopRequest) -> dict[str, int]:
     return {"stopped": host.stop(owner, body.conversation_id)}
 
 
-async def _patches(question: str, language: str, run: HostedRun) -> AsyncGenerator[str]:
+async def _patches(question: Content, language: str, run: HostedRun) -> AsyncGenerator[str]:
     turn = RunningTurn(question, language)
     following = asyncio.create_task(turn.follow(run))
     try:
@@ -127,7 +166,7 @@ async def _patches(question: str, language: str, run: HostedRun) -> AsyncGenerat
 class RunningTurn:
     """A turn during its run. `patches` receives the changes of the panel's state, and None at the end."""
 
-    def __init__(self, question: str, language: str) -> None:
+    def __init__(self, question: Content, language: str) -> None:
         self.patches: asyncio.Queue[State | None] = asyncio.Queue()
         self._entry = PanelEntry(LLMMessage("user", question), Transcript(as_html=with_mathml))
         self._language = language
@@ -186,6 +225,8 @@ class RunningTurn:
         if entry.transcript.over:
             after = {**after, "said": entry.spoken_text()}
         patch = merge_patch(self._shown, after)
+        if not self._shown:
+            patch["now"] = time()
         self._shown = after
         if patch:
             self.patches.put_nowait(patch)

@@ -3,8 +3,8 @@
 import pandas as pd
 import pytest
 
+from nbagent.functions.secret_values import without_secrets
 from nbagent.notebook.kernel_tools.kernel_tools import KernelTools
-from nbagent.notebook.kernel_tools.secret_values import without_secrets
 
 SECRET = "hunter2-A8Xk29sLq0pZ"
 

@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from support.papers import pdf
 
 from nbagent import Agent, ScriptedProvider
+from nbagent.chat import files
 from nbagent.chat.attachments import Attachment, split_attachments, with_attachments
 from nbagent.chat.entry import PanelEntry, past_turn, question_html
+from nbagent.chat.files import from_bytes
 from nbagent.chat.recorded import Recorded, kept_rows
 from nbagent.core.events import Text
 from nbagent.core.messages import LLMMessage
 from nbagent.errors import ConfigurationError
 from nbagent.functions.formatting import format_result
-from nbagent.notebook.panel import attachments
-from nbagent.notebook.panel.attachments import from_bytes
 from nbagent.notebook.panel.mentions import Mentions, mentioned_words
 
 PENGUINS = pd.DataFrame({"species": ["Adelie", "Gentoo"] * 172, "body_mass_g": range(344)})
@@ -111,7 +111,7 @@ def test_files_are_recognised_by_their_content(folder, monkeypatch):
     assert len(notes.content) < 101_000
     with pytest.raises(ConfigurationError, match=r"neither UTF-8 text nor a PNG"):
         mentions.resolve("model.bin")
-    monkeypatch.setattr(attachments, "MAX_FILE_BYTES", 100_000)
+    monkeypatch.setattr(files, "MAX_FILE_BYTES", 100_000)
     with pytest.raises(ConfigurationError, match="Load it into a variable"):
         mentions.resolve('"my notes.md"')
 
@@ -162,12 +162,12 @@ def test_the_bubble_and_the_plain_text_fold_attachments():
 
 
 def test_the_text_of_a_pdf():
-    paper = from_bytes("paper.pdf", pdf("Gentoo are heaviest.", "Key: sk-proj-abcdefghijklmnopqrstuvwx0123456789"))
+    paper = from_bytes("paper.pdf", pdf("Gentoo are heaviest.", "Key: sk-proj-abcdefghijklmnopqrstuvwx0123456789"), "")
     assert paper.about == "PDF, 2 pages, secrets hidden"
     assert "Page 1\nGentoo are heaviest.\n\nPage 2" in paper.content
     for data, reason in ((b"%PDF-1.7 \xff\x00", "can't be read: "), (pdf(""), "has no text")):
         with pytest.raises(ConfigurationError, match=f"paper.pdf can't be attached: this PDF {reason}"):
-            from_bytes("paper.pdf", data)
+            from_bytes("paper.pdf", data, "")
 
 
 def test_the_prompt_is_rendered_once_however_long_the_answer_is():

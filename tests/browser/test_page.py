@@ -288,7 +288,7 @@ def test_files_are_attached_sent_and_shown_with_their_turn(visit):
     provider = ScriptedProvider(["Teal.", "Both."])
     with served(Agent(provider), max_body_bytes=2_000_000) as server:
         page = visit(server)
-        box, chips = page.get_by_role("textbox", name="Your question"), page.locator(".nbagent-attached")
+        box, chips = page.get_by_role("textbox", name="Your prompt"), page.locator(".nbagent-attached")
         with page.expect_file_chooser() as chosen:
             page.get_by_role("button", name="Attach files").press("Enter")
         chosen.value.set_files({"name": "masses.csv", "mimeType": "text/csv", "buffer": b"species,mass\nGentoo,5076\n"})

@@ -116,7 +116,7 @@ class MCPServing(NotebookServing):
 
     def _on_cell_end(self, result: Any) -> None:
         super()._on_cell_end(result)
-        self._server.tell_changes()
+        self._server.notify_changes()
 
 
 class AgentServing(NotebookServing):

@@ -58,10 +58,10 @@ class HTTPServing(ThreadServer):
         headers = {"Authorization": f"Bearer {self._token.get_secret_value()}"}
         return json.dumps({"mcpServers": {name: {"type": "http", "url": self.url, "headers": headers}}})
 
-    def tell_changes(self) -> None:
+    def notify_changes(self) -> None:
         """Notify clients if the list of tools has changed. Returns immediately."""
         loop = self.up.result()
-        loop.call_soon_threadsafe(lambda: loop.create_task(self.tools.tell_changes(), context=self._context.copy()))
+        loop.call_soon_threadsafe(lambda: loop.create_task(self.tools.notify_changes(), context=self._context.copy()))
 
     def cancel_calls(self) -> int:
         """Stop the running calls and notify their clients. Returns their number."""

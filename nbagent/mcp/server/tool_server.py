@@ -144,7 +144,7 @@ class ToolServer:
     async def _initialized(self, request: ServerRequestContext[Any, Any], params: types.NotificationParams) -> None:
         self._sessions.append(request.session)
 
-    async def tell_changes(self) -> None:
+    async def notify_changes(self) -> None:
         """Notify the clients if tools were added, removed or changed since the last time."""
         tools = self._tools()
         if tools == self._known:
@@ -191,7 +191,7 @@ class ToolServer:
                 if isinstance(event, events.ToolProgress) and event.content:
                     progress.report(event.content)
                 result = event if isinstance(event, events.ToolResult) else result
-        await self.tell_changes()
+        await self.notify_changes()
         assert result is not None
         assert result.outcome is not None
         error = result.outcome.error

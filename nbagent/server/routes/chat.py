@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from nbagent.core.content.images import content_as_text
-from nbagent.core.events import AnyEvent, ChildEvent, Error, Event, ToolResult
+from nbagent.core.events import ChildEvent, Error, Event, ToolResult
 from nbagent.core.json_text import json_text
 from nbagent.core.limits import Limits
 from nbagent.core.results import AgentResult
@@ -189,11 +189,7 @@ def _result(event: ToolResult) -> dict[str, Any]:
 async def _written(run: HostedRun) -> AsyncGenerator[str]:
     """Stream the events of a run."""
     async for event in run:
-        yield _event_text(event)
-
-
-def _event_text(event: AnyEvent) -> str:
-    return sse(_event_data(event), event.type)
+        yield sse(_event_data(event), event.type)
 
 
 def _event_data(event: Event) -> dict[str, Any]:

@@ -38,9 +38,9 @@ class ChatRequest(BaseModel):
     provider: str | None = Field(None, description="A provider that this server allows.")
     model: str | None = Field(None, description="A model that this server allows.")
     max_tool_calls: int = Field(5, ge=0, le=1000)
-    max_tokens: int = Field(2000, ge=1, le=1_000_000, description="For each answer of the model.")
-    max_total_tokens: int | None = Field(None, ge=0, le=10**9, description="For the run, input and output.")
-    max_cost: float | None = Field(None, ge=0, description="For the run, in US dollars.")
+    max_tokens: int = Field(2000, ge=1, le=1_000_000, description="The limit for each answer of the model.")
+    max_total_tokens: int | None = Field(None, ge=0, le=10**9, description="The limit for the run, input plus output.")
+    max_cost: float | None = Field(None, ge=0, description="The limit for the run, in US dollars.")
     temperature: float | None = Field(None, ge=0, le=2)
     waits_for_approval: bool = Field(
         False, description="Whether calls that need approval wait for a decision. Otherwise, they are denied."

@@ -50,7 +50,7 @@ async def conversations(
     host: Host,
     owner: Owner,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
-    after: Annotated[str | None, Query(max_length=300, description="`next` of the previous page.")] = None,
+    after: Annotated[str | None, Query(max_length=300, description="The previous page's `next`.")] = None,
 ) -> ConversationPage:
     """This token's conversations, most recently changed first."""
     page = await host.store.page(owner, limit, after)

@@ -45,7 +45,7 @@ class RequestBody(BodyPart):
     Unlisted fields are ignored, as other servers for this API do. They are hints, such as `service_tier`.
     """
 
-    model: str = Field(description="An id of `GET /v1/models`.", examples=["nbagent"])
+    model: str = Field(description="An id from `GET /v1/models`.", examples=["nbagent"])
     stream: bool | None = None
     temperature: float | None = Field(None, ge=0, le=2)
     top_p: float | None = Field(None, ge=0, le=1)

@@ -127,7 +127,7 @@ class ResponseRequest(RequestBody):
     reasoning: Reasoning | None = None
     text: ResponseTextConfigParam | None = None
     background: bool | None = None
-    prompt: dict[str, Any] | None = Field(None, description="Not supported. There are no stored prompts.")
+    prompt: dict[str, Any] | None = Field(None, description="Not supported. Send input and instructions.")
     top_logprobs: int | None = None
     waits_for_approval: bool = Field(
         False, description="Whether calls that need approval wait for a decision. Otherwise, they are denied."

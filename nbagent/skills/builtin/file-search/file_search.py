@@ -21,9 +21,9 @@ _SKIPPED_FOLDERS = {"__pycache__", "node_modules", "site-packages"}
 class Input(BaseModel):
     """The text to search for, and the folder."""
 
-    query: str = Field(description="The text to search for, in any case; not a regular expression", max_length=200)
-    root_dir: str = Field(default=".", description="The folder to search, inside the current one", max_length=4096)
-    limit: int = Field(default=20, description="The largest number of lines to return", ge=1, le=200)
+    query: str = Field(description="The text to search for, ignoring case; not a regular expression", max_length=200)
+    root_dir: str = Field(default=".", description="The folder to search, inside the current folder", max_length=4096)
+    limit: int = Field(default=20, description="The maximum number of lines to return", ge=1, le=200)
 
     @field_validator("query")
     @classmethod

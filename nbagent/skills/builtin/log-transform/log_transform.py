@@ -39,9 +39,9 @@ class Input(BaseModel):
 
     path: str = Field(default="", description="The log file, inside the current folder", max_length=4096)
     text: str = Field(default="", description="The log's text, instead of a file", max_length=2_000_000)
-    top: int = Field(default=10, description="How many of the most frequent messages", ge=0, le=100)
-    rows: int = Field(default=20, description="How many of the last entries as a table", ge=0, le=500)
-    level: Level | None = Field(default=None, description="Only entries of this level in messages and table")
+    top: int = Field(default=10, description="How many of the most frequent messages to return", ge=0, le=100)
+    rows: int = Field(default=20, description="How many of the last entries to return as a table", ge=0, le=500)
+    level: Level | None = Field(default=None, description="Restricts messages and table to this level")
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:

@@ -8,7 +8,7 @@ from nbagent.skills.builtin.rss.news import fetch_rss_news, filter_rss_news, sea
 
 
 def run(
-    query: Annotated[str, Field(description="A topic or question, for the articles that fit best")] = "",
+    query: Annotated[str, Field(description="A topic or question, to find the articles that fit best")] = "",
     keywords: Annotated[list[str], Field(description="Words; an article contains at least one of them")] = [],  # noqa: B006  never changed; None would give the model another schema
     max_articles: Annotated[int, Field(description="How many of the newest articles to search", ge=1)] = 50,
     top_k: Annotated[int, Field(description="How many articles to return", ge=1)] = 10,

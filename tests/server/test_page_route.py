@@ -74,6 +74,7 @@ def test_patches_add_up_to_the_stored_conversations_state():
     for patch in patches:
         shown = merged(shown, patch)
     assert shown["said"] == "a 1 <b onclick=x>"
+    assert ["now" in patch for patch in patches] == [True, *(False for _ in patches[1:])]
     (streamed,), (stored,) = shown["turns"].values(), later["turns"].values()
     assert (streamed["live"], stored["live"]) == (False, False)
     assert streamed["question"] == stored["question"]

@@ -15,7 +15,7 @@ ran = []
 def wipe(table: str) -> str:
     ran.append(table)
     return "gone"
-def made(answer="**Gentoo** are heaviest. "):
+def made(answer="**Gentoo** are heaviest. See https://example.org/a. "):
     turns = [FunctionCall("wipe", {"table": "cities"}, "a"), answer * 20, "slow " * 5000]
     return Agent(ScriptedProvider(turns, delay=0.02), tools=live)
 agent, other = made(), made("```\\nx = 1\\n```\\n")"""
@@ -35,9 +35,10 @@ def asks_in_panel(page):
     page.wait_for_function(ANSWERED)
 
 
-def test_voila(lab):
+@pytest.mark.parametrize(("theme", "widths"), [("light", (1440, 800, 390)), ("dark", (800,))])
+def test_voila(lab, theme, widths):
     lab.write("app.ipynb", [SETUP, "%%agent\nwipe it", "ChatPanel(other)"])
-    page = lab.visit("voila/render/app.ipynb")
+    page = lab.visit("voila/render/app.ipynb", theme=theme)
     throttle(page)
     asks_in_panel(page)
     buttons = page.locator(".nbagent-panel").get_by_role("group", name="This code").first
@@ -51,8 +52,9 @@ def test_voila(lab):
     assert "denied" in cell, "nobody can answer a cell there"
     assert "Gentoo are heaviest." in cell
     panel = page.locator(".nbagent-panel")
-    for width in (1440, 800, 390):
+    for width in widths:
         page.set_viewport_size({"width": width, "height": 900})
         assert fits(panel)
         assert serious(page, ".nbagent-panel") == []
+    assert serious(page, ".nbagent") == [], "in the cell"
     lab.close_others()

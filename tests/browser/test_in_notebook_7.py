@@ -4,7 +4,7 @@
 import pytest
 from playwright.sync_api import expect
 from support.axe import serious
-from support.lab import LOAD, ask, fits, throttle
+from support.lab import LIGHT, LOAD, ask, fits, throttle
 
 pytestmark = pytest.mark.browser
 
@@ -72,8 +72,9 @@ def test_approval_model_picker_and_branches(lab):
     page.keyboard.type("local")
     page.keyboard.press("Enter")
     expect(panel.get_by_role("button", name="Model: SmolLM2")).to_be_visible()
-    for width in (1440, 800, 390):
+    for width, theme in ((1440, LIGHT), (800, "JupyterLab Dark"), (390, "JupyterLab Dark")):
         page.set_viewport_size({"width": width, "height": 900})
+        lab.theme(page, theme)
         assert fits(panel)
         assert serious(page, ".nbagent-panel") == []
     lab.close_others()

@@ -13,6 +13,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import httpx2
 import nbformat
@@ -187,10 +188,10 @@ class Lab:
         """An empty page in its own context."""
         return self._new_context().new_page()
 
-    def visit(self, path: str) -> Page:
+    def visit(self, path: str, **query: str) -> Page:
         """A page of this server, with the same cache as the others."""
         page = self._context.new_page()
-        page.goto(f"{self.url}{path}?token={TOKEN}")
+        page.goto(f"{self.url}{path}?{urlencode({'token': TOKEN, **query})}")
         return page
 
     def visit_file(self, path: Path) -> Page:

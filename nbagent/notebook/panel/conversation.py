@@ -203,6 +203,7 @@ class PanelConversation:
         }
         for panel in self.panels:
             panel.update()
+            panel.save()
         self._throttle.now()
 
     # -- actions ------------------------------------------------------------------------------------------------------

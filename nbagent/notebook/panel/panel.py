@@ -223,6 +223,9 @@ class ChatPanel(anywidget.AnyWidget):
             **({"greeting": greeting(self.agent, ABOUT, data_in(get_ipython()))} if not conversation.entries else {}),
             **({"setup": setup_state(self.agent)} if self._tab == SETUP else {}),
         }
+
+    def save(self) -> None:
+        """Update the output that is saved in the notebook."""
         self._saved.update()
 
     def publish(self) -> int:

@@ -26,7 +26,7 @@ def opened(kernel, *questions, answer=ANSWER):
 def edit(panel, place, question):
     """Edit the prompt of the turn at this place, and send another text."""
     panel.edit(place)
-    panel.until_text("Escape leaves it")
+    panel.until_text("Escape cancels")
     panel.ask(question)
     panel.until_text(question)
     panel.until(lambda: panel.can("Retry"))

@@ -91,10 +91,10 @@ class ToolExecutor:
     """Runs the functions of a registry.
 
     `timeout`, in seconds, applies to tools without their own (None: no limit). Results for the model are cut at
-    `max_result_chars`. `call_context(definition)` returns a context manager that is entered in the tool's
-    thread, directly around the function call. If `runs_exclusively(definition)` is true, the tool never runs at the
-    same time as others. `approver` decides on calls to tools with `approve=True`. With `approve_all`, it decides on all
-    calls, including calls by agents that a tool runs. It receives a copy of the validated arguments, and approves one
+    `max_result_chars`. `call_context(definition)` returns a context manager that is entered in the tool's thread,
+    directly around the function call. If `runs_exclusively(definition)` is true, the tool never runs at the same time
+    as others. `approver` decides on calls to tools with `approve=True`. With `approve_all`, it decides on all calls,
+    including those made by agents that a tool runs. It receives a copy of the validated arguments, and approves one
     execution: an approved call is not retried. A sync approver runs in a thread, so it may block. The model reads the
     type and message of a tool's exception. With `tracebacks`, it also reads the lines of your code that led to it.
     """

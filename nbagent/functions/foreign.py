@@ -1,7 +1,7 @@
 """Converts tools that were written for LangChain, the OpenAI Agents SDK or Pydantic AI.
 
 They are recognised by their attributes, so none of these packages is required. `Agent(tools=[...])` accepts them
-directly. The functions here can add options and the framework's context.
+directly. Use the functions here to set options or to supply the framework's context.
 
 >>> from langchain_community.tools import DuckDuckGoSearchRun               # doctest: +SKIP
 >>> agent = Agent(tools=[from_langchain(DuckDuckGoSearchRun(), timeout=30)])          # doctest: +SKIP

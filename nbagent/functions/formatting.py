@@ -299,7 +299,8 @@ def _cut(text: str, limit: int) -> str:
 
 
 def format_error(error: BaseException, *, with_lines: bool = False) -> str:
-    """`Error: ValueError: …`, and with `with_lines` the lines of the user's code that led to it.
+    """Format an error as `Error: ValueError: …`, followed by the lines of the user's code that led to it if
+    `with_lines`.
 
     Without them, the model learns nothing about the user's files and source. Lines of `MODELS_CODE` are the model's
     own and always included.

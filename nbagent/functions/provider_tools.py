@@ -71,7 +71,7 @@ def web_fetch(
 
 
 def code_execution() -> FunctionDefinition:
-    """The provider's sandbox for code that the model writes, away from your data, for `tools=[...]`.
+    """A tool for `tools=[...]` that runs the model's code in the provider's sandbox, without access to your data.
 
     >>> code_execution().name
     'code_execution'

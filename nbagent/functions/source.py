@@ -53,6 +53,8 @@ def record_cell(cell_id: str, filename: str) -> None:
 
 
 def cell_of(func: Callable[..., Any]) -> str | None:
-    """The id of the cell that defined a function. None if no cell did, or if the frontend has no cell ids."""
+    """The id of the cell that defined a function. None if it was not defined in a cell, or if the frontend has no cell
+    ids.
+    """
     code = getattr(underlying(func), "__code__", None)
     return None if code is None else _CELLS.get(code.co_filename)

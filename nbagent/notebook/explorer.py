@@ -191,7 +191,7 @@ class TraceExplorer(widgets.VBox):
 
 
 def row_html(row: Mapping[str, Any]) -> str:
-    """A row's columns that have a value: first texts, then short values, then ids."""
+    """The non-empty columns of a row: texts first, then short values, then ids."""
     known = {name: text for name, value in row.items() if (text := _text(value))}
     texts = "".join(render.labelled_html(name, known.pop(name)) for name in _TEXTS if name in known)
     ids = {name: known.pop(name) for name in list(known) if name.endswith("_id") or name == "parallel_group"}

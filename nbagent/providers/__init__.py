@@ -145,7 +145,9 @@ def resolve(spec: ProviderInput = None) -> LLMProvider:
 def default_provider(
     look: Callable[[], list[LocalServer]] | None = None, **options: Unpack[ProviderOptions]
 ) -> LLMProvider:
-    """Choose a provider if no model is named. Looks for servers on this machine, unless a recording answers anyway."""
+    """Choose a provider if no model is named. Looks for servers on this machine, unless a recording supplies the
+    answers.
+    """
     if name := _name_of(None):
         return create_provider(name, **options)
     from nbagent.providers.replay.active import current_recording

@@ -293,7 +293,8 @@ class HTTPProvider(StreamingProvider):
     ) -> Any:
         """POST `body`, or GET if it is None, and return the JSON response. Raises the same errors as a request.
 
-        For requests that are not for a model. Unless `is_repeatable`, they are never sent twice. `betas` are API betas.
+        Use this for requests other than model calls. Unless `is_repeatable`, they are never sent twice. `betas` are API
+        betas.
         """
         async with aclosing(self.read(path, read_body, body, is_repeatable, betas)) as items:
             (answer,) = [item async for item in items]

@@ -5,8 +5,8 @@
 3. the file `.env` in the working directory, or in the nearest folder above it that has one
 4. Colab's secrets, if the notebook has access to them
 
-Only keys are read from `.env`, never addresses: another project's `.env` must not decide where your key is sent. Found
-keys are not put into the environment, which every child process can read.
+Only keys are read from `.env`, never addresses: another project's `.env` must not decide where your key is sent. Keys
+that are found are not put into the environment, which every child process can read.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ COLAB_RETRY_S = 10.0
 
 
 class KeyRing:
-    """Keeps typed keys, and looks for keys in all places."""
+    """Keeps the keys that the user typed, and looks for others in the places listed above."""
 
     def __init__(self) -> None:
         self._typed: dict[str, str] = {}

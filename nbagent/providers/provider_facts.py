@@ -26,7 +26,7 @@ LEVELS = ("minimal", "low", "medium", "high", "xhigh", "max")
 
 @dataclass(frozen=True, slots=True)
 class ModelProfile:
-    """Models that behave alike: how they think, and what thinking rules out.
+    """A group of models that behave alike: how they think, and which options can't be combined with thinking.
 
     If a profile is wrong about a model, the provider's error 400 corrects it once (see `formats.refused`).
     """

@@ -1,8 +1,8 @@
 """Converts names of tools and arguments to a form that every provider accepts, and back.
 
-Claude refuses argument names other than `[a-zA-Z0-9_.-]{1,64}`, directly and behind gateways, and no provider accepts
-every tool name. One odd name would make every prompt fail. So a fixed replacement is sent, with the original name in
-the description, and the original names are restored in answers before anybody sees them.
+Claude refuses argument names that don't match `[a-zA-Z0-9_.-]{1,64}`, directly and through gateways. No provider
+accepts every tool name. One odd name would make every prompt fail. So a fixed replacement is sent, with the original
+name in the description, and the original names are restored in answers before anybody sees them.
 """
 
 from __future__ import annotations

@@ -24,7 +24,9 @@ def tightest(*limits: Limits) -> Limits:
 
 
 class Budgets:
-    """The budgets of conversations and tokens. In each process, parallel runs of a token share an account."""
+    """The budgets of conversations and tokens. Within a process, parallel runs that use the same token share an
+    account.
+    """
 
     def __init__(self, store: ConversationStore, settings: ServerSettings) -> None:
         self._store = store

@@ -152,7 +152,7 @@ class HostedRun:
         return sorted(self._tool_results, key=lambda event: (event.metadata["step"], event.metadata["index"]))
 
     async def outcome(self) -> AgentResult:
-        """Read the run to its end and return its result. Raises its error."""
+        """Read the run to its end and return its result. If the run failed, raises its error."""
         async for _ in self:
             pass
         if self.error is not None:

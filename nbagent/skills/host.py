@@ -52,11 +52,11 @@ class _Loaded:
 class SkillHost(Toolset):
     """The skills of some folders, for `agent.use`.
 
-    It looks in the given folders first. With `discover`, it continues in `.agents/skills` and `.claude/skills` of the
-    project (the current folder and its parents, up to the repository's) and of the user, and in the entry points
-    `nbagent.skills` of installed packages. With `builtin`, nbagent's own skills come last. If two skills have the same
-    name, the first is used. A project's skills are used only once the user trusts them: call `trust()`, or answer the
-    question. When one of their files changes, nbagent asks again.
+    It looks in the given folders first. With `discover`, it then looks in `.agents/skills` and `.claude/skills`, first
+    of the project (the current folder and its parents, up to the repository's root), then in the user's home folder.
+    After these come the `nbagent.skills` entry points of installed packages. With `builtin`, nbagent's own skills come
+    last. If two skills have the same name, the first is used. A project's skills are used only once the user trusts
+    them: call `trust()`, or answer the question. When one of their files changes, nbagent asks again.
 
     Skills without a Python entry are instructions: the model reads names and descriptions, and activates what it needs.
     Their scripts run after approval, within `limits`, in `work_dir`, by default a temporary folder. An executable skill

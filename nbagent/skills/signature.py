@@ -1,7 +1,7 @@
 """Reads the JSON Schema of a skill's function from its source, without running it.
 
 The function has either one parameter whose type is a pydantic model from the same file, or plain parameters. Types may
-use the names of Python and pydantic, and models and aliases from the same file. The schema omits other types; the call
+use names from Python and pydantic, and models and aliases from the same file. The schema omits other types; the call
 checks them.
 """
 

@@ -21,7 +21,7 @@ BUSY_S = 30.0
 class SQLiteFormat:
     """A kind of file.
 
-    - `content`: what it contains, such as "map answers", for messages
+    - `content`: what the file contains, such as "map answers", as error messages say it
     - `application`: the four letters in the file's header: https://www.sqlite.org/pragma.html#pragma_application_id
     - `journal`: SQLite's journal mode. "WAL" lets others read while one process writes. "DELETE" keeps everything in
       one file and works on network drives.

@@ -18,7 +18,7 @@ _OF_MANY_RUNS = {"prompts": "hash", "environment": "session_id"}
 def combined_rows(
     members: Iterable[tuple[Recorder, set[str] | None]], names: Iterable[str] = TABLES
 ) -> dict[str, list[Row]]:
-    """The rows of the given runs (None: of all runs) by table, recorder by recorder.
+    """The rows of each recorder's given runs, or of all its runs if that is None, by table.
 
     If several recorders contain the same run, the rows of the last one are used.
     """
@@ -43,7 +43,7 @@ def related_recorders(recorder: Recorder) -> dict[Recorder, set[str] | None]:
     """The recorders to read, each with the ids of its relevant runs, or None for all of them.
 
     These are this recorder and its forks, with all of their runs, and the recorders of the runs that their tools
-    started. This includes forks of forks, and runs started by tools of started runs.
+    started. This includes forks of forks, and runs that those runs' tools started in turn.
     """
     whole = [recorder]
     for member in whole:  # the list grows as it is read
@@ -59,7 +59,7 @@ def related_recorders(recorder: Recorder) -> dict[Recorder, set[str] | None]:
 
 
 def rows_below(recorder: Recorder, run_id: str | None, names: Iterable[str]) -> dict[str, list[Row]]:
-    """Copies of the rows of a run, or of all runs of this recorder, and of the runs started below them, by table.
+    """Copies of the rows of one run, or of all this recorder's runs, by table. The runs that they started are included.
 
     They are in chronological order. All tables are empty if the run is unknown.
     """

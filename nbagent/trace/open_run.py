@@ -62,7 +62,9 @@ class OpenRun:
             self.call["thinking_s"] = time.time() - self.sent - self.call["ttft_s"]
 
     def end_call(self) -> None:
-        """Set the times, which start when the request could be sent. If nothing was counted, the call cost nothing."""
+        """Set the call's times, counted from the moment when the request was ready to be sent. If nothing was counted,
+        the call cost nothing.
+        """
         self.call.setdefault("cost_usd", 0.0)
         self.call["setup_s"] = self.timing.setup_s
         self.call["started"] += self.timing.setup_s

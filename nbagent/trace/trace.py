@@ -324,8 +324,9 @@ class Trace:
 
         The columns are counts, tokens, dollars where known (`unpriced` counts calls without a known price), and the
         median and 95th percentile of the seconds: `duration_p50_s`, `duration_p95_s`, `ttft_p50_s`, `ttft_p95_s`.
-        `tokens_per_s` is output tokens divided by the whole duration. Replayed calls are only counted. A call of a run
-        with two tags counts towards both. The summary by `tool` has counts and durations of tool calls.
+        `tokens_per_s` is output tokens divided by the whole duration. Replayed calls are counted, but add no tokens,
+        dollars or seconds. A call of a run with two tags counts towards both. The summary by `tool` has counts and
+        durations of tool calls.
 
         >>> agent.trace.summary("model")[["calls", "cost_usd", "ttft_p95_s", "tokens_per_s"]]   # doctest: +SKIP
         """
@@ -508,7 +509,8 @@ class Trace:
         return notebook
 
     def stream_to(self, path: str | os.PathLike[str] | None) -> None:
-        """Write the rows so far to a `.sqlite` file, and from now on new rows after each turn. None stops this.
+        """Write the rows recorded so far to a `.sqlite` file, and add new rows after each turn from now on. None stops
+        this.
 
         The file can be read while it grows. After a crash, it contains the run up to its last turn. Several processes
         may write to one file. A forked process starts an empty trace and must call this itself. Raises
@@ -598,10 +600,10 @@ class Trace:
         It sends the spans `invoke_agent`, `chat` and `execute_tool`, and metrics of tokens and seconds. Their names
         follow the semantic conventions for generative AI.
 
-        `endpoint` is the address of a collector that accepts OTLP over HTTP; it requires the `otel` extra. Without it,
-        data goes to the given providers, else to providers that the process has set up, else to the collector in
-        OTEL_EXPORTER_OTLP_ENDPOINT. Message texts are omitted unless `capture_content`, or the environment variable
-        OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT, is true. Call `stop()` on the result to end it.
+        `endpoint`, which requires the `otel` extra, is the address of a collector that accepts OTLP over HTTP. Without
+        an endpoint, data goes to the given providers, else to providers that the process has set up, else to the
+        collector in OTEL_EXPORTER_OTLP_ENDPOINT. Message texts are omitted unless `capture_content`, or the environment
+        variable OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT, is true. Call `stop()` on the result to end it.
 
         >>> agent.trace.to_otel("http://localhost:4318")                    # doctest: +SKIP
         """

@@ -93,7 +93,7 @@ class _Variables:
                 self._inputs[name] = self._questions[name].ask()
             return self._inputs[name]
         if kind in ("config", "command"):
-            raise ValueError(f"only the editor knows {found[0]}. Write its value")
+            raise ValueError(f"only the editor knows {found[0]}. Replace it with its value")
         if kind is None and name in self._known:
             return self._known[name]
         value = os.environ.get(name, default and default[2:])

@@ -14,7 +14,7 @@ _STYLE = DIFF_STYLE + render.style_html(Path(__file__).with_name("code_diff.css"
 
 
 def code_diff(before: str, after: str, cell_id: str | None) -> dict[str, str]:
-    """A folding block with the diff, as a mimebundle. `answer_buttons.js` adds *Accept* and *Reject* where it can.
+    """A collapsible block with the diff, as a mimebundle. `answer_buttons.js` adds *Accept* and *Reject* where it can.
 
     `before` is the cell as it ran. After a click, the script compares it with the cell's current source.
     """

@@ -1,4 +1,4 @@
-"""Shows a transcript below a cell, in displays that are updated in place, or in a terminal, as lines.
+"""Shows a transcript: below a cell, in displays that are updated in place, or in a terminal, line by line.
 
 Each segment has its own display, so a complete segment is not drawn again: an unfolded tool call stays open while the
 answer streams.

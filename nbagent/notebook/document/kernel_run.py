@@ -64,7 +64,7 @@ class KernelRunner:
         """Run code on the main thread as the cell `cell_id`, and wait until it ends. Returns its outputs and count.
 
         `on_outputs` is called with all outputs so far, at most 15 times a second, and at the end. The code is stopped
-        after `seconds`, and if this call is cancelled. The notebook's stop button ends it and cancels the caller. If
+        after `seconds`, or when this call is cancelled. The notebook's stop button ends it and cancels the caller. If
         the kernel is busy with another cell, the code runs once that cell awaits something or ends.
         """
         loop = asyncio.get_running_loop()

@@ -328,7 +328,7 @@ async def live_notebook() -> LiveNotebook:
     request = request_of(shell)
     session = request.get("metadata", {}).get(OURS)  # of a cell that an agent runs
     if getattr(shell, "kernel", None) is None or not (session or is_watched(shell)):
-        raise PageError("no page shows this notebook: it runs without one. Use FileNotebook(path) for a file.")
+        raise PageError("this notebook is not open in a page. Use FileNotebook(path) for a file.")
     if current.get().main_waits:
         raise PageError(_BLOCKED)
     session, is_cell = session or request.get("header", {}).get("session", ""), cell_id_of(shell) is not None

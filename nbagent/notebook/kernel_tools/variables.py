@@ -90,7 +90,7 @@ class _Ellipsis:
 
 
 def signature_text(value: Any) -> str:
-    """The signature of a function or class. A default that is not plain is shown as `…`."""
+    """The signature of a function or class. A default that is not a simple value is shown as `…`."""
     try:
         signature = inspect.signature(value)
     except (TypeError, ValueError):

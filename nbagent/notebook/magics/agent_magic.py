@@ -188,7 +188,7 @@ class AgentMagics(Magics):
         return self._asking(line, f"{failure.text}\n\n{_FIX}", failure)
 
     def asking(self, question: str) -> Coroutine[Any, Any, Any]:
-        """The run, not started yet, of a prompt that is not a cell's text."""
+        """Return a run, not yet started, for a prompt that does not come from a cell."""
         self.shell.user_ns["agent"] = self._find("agent")
         return self._asking("--raw", question)
 

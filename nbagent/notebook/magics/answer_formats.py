@@ -1,9 +1,9 @@
 """The formats of an answer, `--as`: the model's instructions, and the conversion to a value.
 
-The system prompt of the cell's own requests asks the model for the format. So the request for it stays out of the
-conversation, the answer streams as readable text, and the model can call tools first. (A JSON Schema would apply to
-every turn. For that, use `Agent.extract`.) Each format is read leniently and checked strictly: part of an answer is
-never used as the whole.
+Only the system prompt of this cell's requests asks the model for the format. So the conversation does not contain it,
+the answer streams as readable text, and the model can call tools first. (A JSON Schema would apply to every turn. For
+that, use `Agent.extract`.) Each format is read leniently and checked strictly: part of an answer is never used as the
+whole.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class AnswerFormat:
 def convert_answer(form: str, result: AgentResult) -> Any:
     """The answer in this format.
 
-    If the answer quotes a tool's result word for word, as a small model's may, the data is that result. Raises
+    If the answer quotes a tool's result word for word, as a small model's answer may, that result is the data. Raises
     ExtractionError, with the result as `partial`, if the answer does not have the format or is incomplete.
     """
     chosen, answer = FORMS[form], result.content

@@ -1,4 +1,4 @@
-"""Shows errors in cells, and writes cells' errors for a model, for `%agent fix`."""
+"""Shows errors in cells, and formats a cell's error for the model, for `%agent fix`."""
 
 from __future__ import annotations
 

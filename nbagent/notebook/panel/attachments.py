@@ -23,7 +23,7 @@ REMEDY = "Load it into a variable, and mention that or a part of it"
 
 
 def from_value(name: str, value: Any) -> Attachment:
-    """The variable `name` as the model would read `{name}` in a cell, without secrets."""
+    """The text that the model would read for `{name}` in a cell, without secrets."""
     return checked(f"@{name}", about_value(name, value), described(name, value, max_chars=MAX_CHARS))
 
 

@@ -119,7 +119,9 @@ def _row_html(kind: str, name: str, bars: str, seconds: float | None, turn: str 
 
 
 def setup_state(agent: Agent) -> State:
-    """The system prompt, and each tool's name, description, whether it is offered, and whether it needs approval."""
+    """The system prompt, and for each tool its name, its description, whether it is offered, and whether it needs
+    approval.
+    """
     on = set(agent.offered_tools())
     tools = [{"name": name, "on": name in on, **about_tool(agent, name)} for name in _names(agent)]
     note = TOOLS_OF_TEAM if _is_team(agent) else NO_TOOLS

@@ -5,9 +5,9 @@ A conversation from elsewhere is rebuilt from its text and calls. Format:
 https://platform.claude.com/docs/en/api/messages/create
 
 A request may have four prompt-cache breakpoints, none of which may outlast an earlier one. The user's own, in a content
-part or a tool, stay unchanged. Ours use the rest, in this order: the last group of user messages (which reads earlier
-content from the cache and writes new content), the system prompt, the group before the last, the tools. Breakpoints:
-https://platform.claude.com/docs/en/build-with-claude/prompt-caching
+part or a tool, stay unchanged. nbagent sets the remaining ones, in this order: the last group of user messages (which
+reads earlier content from the cache and writes new content), the system prompt, the group before the last, the tools.
+Breakpoints: https://platform.claude.com/docs/en/build-with-claude/prompt-caching
 """
 
 from __future__ import annotations

@@ -160,8 +160,8 @@ class Codec(ABC):
     def finish(self, decoder: Decoder, names: Renamed = ALL_OWN) -> LLMResponse:
         """The whole answer, with the original names of renamed tools.
 
-        It is encoded at once, to detect errors: if it couldn't be sent back, every later request would fail.
-        Raises the errors of `Decoder.finish`, and `UNREADABLE` ones for values of unexpected types.
+        It is encoded at once, to detect errors: if it couldn't be sent back, every later request would fail. Raises the
+        errors of `Decoder.finish`, and one of `UNREADABLE` if a value has an unexpected type.
         """
         answer = decoder.finish()
         for call in answer.function_calls or ():
@@ -312,7 +312,7 @@ def dumps(value: Any) -> bytes:
 
 
 def undecodable(exc: Exception) -> IncompleteStreamError:
-    """The error for an answer that raised one of `UNREADABLE`."""
+    """The error for an answer whose decoding raised one of `UNREADABLE`."""
     return IncompleteStreamError(f"the answer has content that can't be decoded ({exc!r})")
 
 

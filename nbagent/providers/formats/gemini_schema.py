@@ -25,7 +25,7 @@ _DESCRIBED = (
 def gemini_schema(
     schema: Mapping[str, Any], root: Mapping[str, Any] | None = None, inside: tuple[str, ...] = ()
 ) -> dict[str, Any]:
-    """Convert a schema from `tool_schema`. It is a part of `root`; the references in `inside` lead to it.
+    """Convert a schema from `tool_schema`. The schema is a part of `root`, reached through the references in `inside`.
 
     >>> gemini_schema({"type": "integer", "exclusiveMinimum": 0, "title": "N", "description": "How many"})
     {'type': 'integer', 'description': 'How many (exclusiveMinimum: 0)'}

@@ -126,7 +126,7 @@ def _over_aiohttp(context: ssl.SSLContext) -> httpx2.AsyncBaseTransport:
 def tls_context() -> ssl.SSLContext:
     """The trusted certificates, from the environment. They are cached, since reading them takes milliseconds.
 
-    Raises `ConfigurationError` if the variable names no certificates.
+    Raises `ConfigurationError` if the environment variable does not point to certificates.
     """
     name = next((name for name in CERTIFICATE_VARIABLES if os.environ.get(name)), "")
     return _tls_context(name, os.environ.get(name, ""))

@@ -66,7 +66,7 @@ class Redactor:
         return text
 
     def data(self, data: Any) -> Any:
-        """JSON data without secrets. A number is replaced only if it is a secret as a whole."""
+        """JSON data without secrets. A number is replaced only if the whole number is a secret."""
         if isinstance(data, str):
             return self.text(data)
         if isinstance(data, dict):
@@ -84,7 +84,7 @@ class Redactor:
         }
 
     def url(self, url: str) -> str:
-        """The URL without user name or password, and with names for the values of secret parameters."""
+        """The URL without user name and password, and with names in place of the values of secret parameters."""
         parts = urlsplit(url)
 
         def named(found: re.Match[str]) -> str:

@@ -51,7 +51,7 @@ class Transport(ABC):
         name = type(client).__name__
         if not {cls.__module__.partition(".")[0] for cls in type(client).__mro__} & set(packages):
             raise ConfigurationError(
-                f"client={name} is of the wrong type. This provider accepts a client of {packages[0]}."
+                f"client={name} is of the wrong type. This provider accepts a client from {packages[0]}."
             )
         if not inspect.iscoroutinefunction(getattr(client, self.sends_by, None)):
             raise ConfigurationError(f"client={name} can't be awaited. Pass the async client.")

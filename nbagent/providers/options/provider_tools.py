@@ -101,7 +101,9 @@ def _own_tool(name: str, facts: ProviderFacts, format_name: str, model: str) -> 
         )
     found = next((form for form in fitting if re.search(form.models, model.lower())), None)
     if found is None:
-        raise ConfigurationError(f"{name}: {facts.name} has it, but not with {model}. Use another of its models.")
+        raise ConfigurationError(
+            f"{name}: {facts.name} offers this tool, but not for {model}. Use another of its models."
+        )
     return found
 
 

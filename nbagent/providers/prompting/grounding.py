@@ -103,9 +103,9 @@ def best_tool(request: str, tools: Sequence[Tool], at_least: float = THRESHOLD) 
 
 
 def follow_up(request: str, tool: Tool, earlier: Mapping[str, Any]) -> list[Choices]:
-    """The earlier call's arguments with the values that a follow-up changes, for each requested call.
+    """The earlier call's arguments, updated with the follow-up's values, for each call that it requests.
 
-    Empty if the request is not a follow-up, changes nothing, or has a word with another purpose.
+    Empty if the request is not a follow-up, changes nothing, or contains a word that asks for something else.
 
     >>> weather = {"name": "weather", "parameters": {"properties": {"city": {"type": "string"}}, "required": ["city"]}}
     >>> follow_up("And in Oslo?", weather, {"city": "Rome"}), follow_up("And who lives in Oslo?", weather, {})
@@ -326,7 +326,9 @@ class Filling:
         return options
 
     def number_features(self, piece: Piece, name: str, is_in_order: bool) -> dict[str, float]:
-        """The features of a number as a parameter's value. `is_in_order`: whether both have the same rank."""
+        """The features of a number as a parameter's value. `is_in_order`: whether it comes at the same place among the
+        numbers as the parameter among the parameters.
+        """
         before, behind = self._near(piece, name)
         return {
             "number": 1,
@@ -405,7 +407,7 @@ class Filling:
         return pieces
 
     def text_features(self, piece: Piece, name: str) -> dict[str, float]:
-        """The features of a piece as a text parameter's value."""
+        """The features that show how well a piece fits a text parameter."""
         reading, text = self.reading, str(piece.value)
         asks = [kind for kind in _KINDS if self._asks(name, kind)]
         before, behind = self._near(piece, name)

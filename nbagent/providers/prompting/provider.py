@@ -246,7 +246,7 @@ class PromptedProvider(WrapperProvider):
 
 
 def answers_unaided(request: ModelRequest) -> bool:
-    """Whether tools are on offer but none was called since the last prompt, so the answer comes from memory."""
+    """Whether tools are on offer but none has been called since the last prompt, so the answer comes from memory."""
     turn_start = max((i for i, message in enumerate(request.messages) if message.opens_turn), default=0)
     return bool(request.tools) and not any(message.role == "tool" for message in request.messages[turn_start:])
 

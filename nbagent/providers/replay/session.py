@@ -59,7 +59,7 @@ def record(path: str | os.PathLike[str]) -> Recording:
 def replay(
     path: str | os.PathLike[str], mode: Mode = "once", *, speed: float | None = None, run_tools: bool = True
 ) -> Recording:
-    """Answer all agents from a recording, in this block or until `stop()`.
+    """Answer all agents' requests from a recording, until this block ends or `stop()` is called.
 
     A request is identified by its messages, tools and options, not by its model. If several models answered it, each
     model's own answer is replayed. A repeated request replays the next recorded answer or, once all were used, the last
@@ -110,7 +110,7 @@ class Recording:
         return f"<Recording {str(self.path)!r}, mode {self.mode!r}, {len(self.exchanges)} exchanges>"
 
     def start(self) -> Recording:
-        """Start recording or replaying, from the file's first answers on.
+        """Start recording or replaying, beginning with the first answers in the file.
 
         Stops any other active recording of the same file.
         """

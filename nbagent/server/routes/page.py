@@ -118,7 +118,7 @@ class Prompt(ChatRequest):
 
 @router.post("/page/chat")
 async def chat(host: Host, owner: Owner, body: Prompt, accept_language: Annotated[str, Header()] = "") -> Response:
-    """Send a prompt as to `/agent/chat`. The response is a stream of merge patches of the panel's state.
+    """Send a prompt, as with `/agent/chat`. The response is a stream of merge patches of the panel's state.
 
     The first one also has the server's time, `now`, in seconds since the epoch.
     """

@@ -39,7 +39,8 @@ class Span:
     """A stretch of time, in seconds from the start of the timeline; `kind` is a key of `plots.COLOURS`.
 
     `label` is the model or tool, and `title` the prompt or call. `run` is the id of the run that a person started, and
-    `depth` the number of agents waiting for this step. `width` is set if it is drawn shorter than it took.
+    `depth` the number of agents waiting for this step. `width` is set if the span is drawn shorter than its real
+    duration.
     """
 
     lane: int

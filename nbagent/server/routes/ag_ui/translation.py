@@ -49,7 +49,7 @@ class Translation:
     # -- the frame ----------------------------------------------------------------------------------------------------
 
     def begin(self, run_id: str, state: Any) -> Iterator[AgUiEvent]:
-        """Start a request of the client, with its state."""
+        """Start a client's request, with the client's state."""
         self._run_id, self._state = run_id, state
         yield from self.snapshots("running")
 

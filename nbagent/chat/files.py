@@ -18,6 +18,10 @@ from nbagent.functions.secret_values import HIDDEN, without_secrets
 MAX_FILE_BYTES = 20_000_000
 #: Characters of one attachment. A longer one is shortened.
 MAX_CHARS = 100_000
+#: Seconds to spend on a PDF's pages. A file of a few kilobytes can have thousands that take long.
+PDF_SECONDS = 10
+#: Wider tables are attached as text, because parsing them takes minutes and gigabytes.
+MAX_COLUMNS = 2_000
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 
 
@@ -29,10 +33,11 @@ def from_bytes(name: str, data: bytes, remedy: str) -> Attachment:
         return from_image(name, data)
     if data.startswith(PDF_MARK):
         try:
-            pages = pdf_pages(data)
+            pages, total = pdf_pages(data, max_chars=MAX_CHARS, seconds=PDF_SECONDS)
         except ConfigurationError as error:  # it has no text
             raise not_attached(name, str(error)) from error.__cause__
-        about = f"PDF, {len(pages)} page{'s' * (len(pages) != 1)}"
+        first = f"the first {len(pages)} of " if len(pages) < total else ""
+        about = f"PDF, {first}{total} page{'s' * (total != 1)}"
         return checked(name, about, without_secrets(pages_text(pages), MAX_CHARS))
     ending = os.path.splitext(name.rstrip('"'))[1].lower()
     if ending in _SEPARATORS and (frame := _table(data, _SEPARATORS[ending])) is not None:
@@ -66,9 +71,11 @@ def _text_of(frame: Any) -> Content:
 
 
 def _table(data: bytes, separator: str) -> Any:
-    """The data frame; None if it can't be parsed."""
+    """The data frame; None if it is too wide or can't be parsed."""
     import pandas as pd
 
+    if data.partition(b"\n")[0].count(separator.encode()) > MAX_COLUMNS:
+        return None
     try:
         return pd.read_csv(io.BytesIO(data), sep=separator, low_memory=False)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Masks keys in text from the notebook: values in the format of a key, and random-looking values whose name suggests a
+"""Masks keys in text for models: values in the format of a key, and random-looking values whose name suggests a
 key.
 """
 

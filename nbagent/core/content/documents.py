@@ -67,7 +67,7 @@ def file_part(data: bytes, name: str) -> Part | None:
 
 def as_text(part: Mapping[str, Any]) -> Part:
     """A PDF's text, with a note that it is only text. Raises `ConfigurationError` if it has none."""
-    text = pages_text(pdf_pages(base64.b64decode(part["data"])))
+    text = pages_text(pdf_pages(base64.b64decode(part["data"]))[0])
     return _attached(part["name"], f"PDF, {_pages(part)}; only its text, without pictures and layout", text)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import math
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -27,13 +29,22 @@ def page_count(data: bytes) -> int:
     return pages
 
 
-def pdf_pages(data: bytes) -> list[str]:
-    """The text of each page. Raises `ConfigurationError`, without the file's name, if there is none."""
+def pdf_pages(data: bytes, *, max_chars: float = math.inf, seconds: float = math.inf) -> tuple[list[str], int]:
+    """The text of each page, up to the page that reaches a limit, and the number of all pages.
+
+    Raises `ConfigurationError`, without the file's name, if there is no text.
+    """
+    pages: list[str] = []
+    start = time.monotonic()
     with _reading(data) as reader:
-        pages = [page.extract_text().strip() for page in reader.pages]
+        total = len(reader.pages)
+        for page in reader.pages:
+            pages.append(page.extract_text().strip())
+            if sum(map(len, pages)) > max_chars or time.monotonic() - start > seconds:
+                break
     if not any(pages):
         raise ConfigurationError("this PDF has no text, so it may be scanned. Save its pages as images, and use those")
-    return pages
+    return pages, total
 
 
 def pages_text(pages: list[str]) -> str:

@@ -25,11 +25,12 @@ MATHML: dict[str, set[str]] = {
     "mn": {"mathvariant"},
     "mo": {"accent", "fence", "form", "largeop", "mathvariant", "maxsize", "minsize", "movablelimits", "stretchy"},
     "mover": {"accent"},
+    "mpadded": {"width"},
     "mspace": {"width"},
     "mstyle": {"displaystyle", "scriptlevel"},
     "mtable": {"displaystyle"},
     "mtext": {"mathvariant"},
-    **{name: set() for name in ("mpadded", "mphantom", "mroot", "mrow", "msqrt", "msub", "msubsup", "msup")},
+    **{name: set() for name in ("mphantom", "mroot", "mrow", "msqrt", "msub", "msubsup", "msup")},
     **{name: set() for name in ("mtd", "mtr", "munder", "munderover", "semantics")},
 }
 #: A word, or a length that moves nothing far away.

@@ -141,7 +141,7 @@ class NotebookTools:
         """
         number, before = await self._expected(cell)
         if HIDDEN in source and HIDDEN not in before.source:
-            raise ToolError(f"{HIDDEN} stands for a secret that is hidden from you. Leave its cell to the user.")
+            raise ToolError(f"{HIDDEN} marks a secret that you can't see. Leave its cell to the user.")
         await (await self._document()).edit(cell, source, before.source)
         self._known[cell], self._written = source, cell
         return f"Edited cell {number}, id {cell}."

@@ -38,10 +38,11 @@ THRESHOLD = 1.5
 LEAST = -4
 #: The minimum fit of a piece for a parameter in a follow-up, whose other words say nothing.
 LEAST_CHANGED = -1
-#: How a follow-up starts. A sentence with a question word or a verb is a request of its own.
+#: How a follow-up starts. A sentence with one of the other words is no follow-up.
 _FOLLOW_UP = re.compile(
     r"\s*(ok(ay)?,? )?(and|now for|same for|(what|how) about)\b"
-    r"(?!.*\b(who|what|when|where|which|why|how|is|are|was|were|do|does|did|can|could|should|will|would)\b)",
+    r"(?!.*\b(who|what|when|where|which|why|how|is|are|was|were|do|does|did|can|could|should|will|would"
+    r"|bye|hello|hi|instead of|lol|no|not|stop|thank|thanks|without|yes)\b)",
     re.IGNORECASE | re.DOTALL,
 )
 #: How much likelier a leftover name or quotation is for an optional parameter.
@@ -105,7 +106,7 @@ def best_tool(request: str, tools: Sequence[Tool], at_least: float = THRESHOLD) 
 def follow_up(request: str, tool: Tool, earlier: Mapping[str, Any]) -> list[Choices]:
     """The earlier call's arguments, updated with the follow-up's values, for each call that it requests.
 
-    Empty if the request is not a follow-up, changes nothing, or contains a word that asks for something else.
+    Empty if the request is not a follow-up, names no value, or contains a word that asks for something else.
 
     >>> weather = {"name": "weather", "parameters": {"properties": {"city": {"type": "string"}}, "required": ["city"]}}
     >>> follow_up("And in Oslo?", weather, {"city": "Rome"}), follow_up("And who lives in Oslo?", weather, {})

@@ -167,8 +167,8 @@ async function attach(name, [data]) {
   reader.readAsDataURL(new Blob(data && [data], { type: isImage ? "image/png" : "" }));
   await new Promise((done) => (reader.onload = done));
   const all = shown.draft.chips.reduce((sum, { size }) => sum + size, data?.byteLength ?? Infinity);
-  if (all > shown.max_bytes) {
-    const most = Math.floor(shown.max_bytes / 1e6);
+  if (!data || all > shown.max_bytes) {
+    const most = Math.floor((shown.max_bytes ?? 0) / 1e6);
     return show({ notice: t(`Attach at most ${most} MB of files, and no folders: {} was left out.`, name) });
   }
   const [size, url] = [data.byteLength, reader.result];
@@ -193,7 +193,7 @@ async function go(id = "") {
   const here = (conversation = { id: id || `page-${crypto.getRandomValues(new Uint32Array(3)).join("-")}` });
   setAddress(id);
   markList();
-  show((shown = EMPTY));
+  show((shown = { ...EMPTY, draft: shown.draft, max_bytes: shown.max_bytes }));
   panel.focus();
   const path = id ? `page/state?conversation_id=${encodeURIComponent(id)}` : `page/state?agent=${encodeURIComponent(byId("agent").value)}`;
   const state = await answerOf(path).catch(({ message }) => ({ notice: message }));

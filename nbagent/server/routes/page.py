@@ -79,7 +79,7 @@ async def state(
     host: Host, owner: Owner, conversation_id: Annotated[str | None, Query(pattern=ID_PATTERN)] = None, agent: str = ""
 ) -> Response:
     """The panel's state for a conversation, or for a new one with this agent. `max_bytes` limits a prompt's files."""
-    own = {"max_bytes": (host.settings.max_body_bytes - OTHER_BYTES) * 3 // 4}
+    own = {"max_bytes": max(0, host.settings.max_body_bytes - OTHER_BYTES) * 3 // 4}
     if conversation_id is None:
         return _json({**own, "turns": {}, "greeting": greeting(host.agents.get(agent, host.agent), ABOUT)})
     found = await host.conversation(owner, conversation_id)

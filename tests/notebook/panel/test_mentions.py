@@ -161,6 +161,12 @@ def test_the_bubble_and_the_plain_text_fold_attachments():
     assert past_turn([question], Recorded(kept_rows([]))).text().startswith("> Which?\nNow\n> [@<b>: DataFrame 344×2]")
 
 
+def test_only_the_beginning_of_a_long_pdf_and_the_text_of_a_wide_table_are_read(monkeypatch):
+    monkeypatch.setattr("nbagent.chat.files.PDF_SECONDS", 0)  # each page takes longer
+    assert from_bytes("paper.pdf", pdf("Gentoo", "Adelie", "Chinstrap"), "").about == "PDF, the first 1 of 3 pages"
+    assert from_bytes("wide.csv", b"," * 2_001 + b"\n1", "").about == "2,003 characters"
+
+
 def test_the_text_of_a_pdf():
     paper = from_bytes("paper.pdf", pdf("Gentoo are heaviest.", "Key: sk-proj-abcdefghijklmnopqrstuvwx0123456789"), "")
     assert paper.about == "PDF, 2 pages, secrets hidden"

@@ -97,7 +97,7 @@ def test_the_error_for_a_missing_extra_names_its_packages(monkeypatch):
     assert "It needs the packages of the extra 'plot' in " in str(missing_extra("It", "plot"))
 
 
-@pytest.mark.skipif(version("pandas").startswith("2."), reason="pandas 2 finds pyarrow even where it is hidden")
+@pytest.mark.skipif(version("pandas").startswith("2."), reason="pandas 2 loads pyarrow from C, past the test's hiding")
 def test_each_feature_names_its_missing_extra(tmp_path):
     """This hides the extras' packages. `make release-check` does the same without installing them."""
     (tmp_path / "sitecustomize.py").write_text(f"import sys\nsys.modules.update(dict.fromkeys('{OF_EXTRAS}'.split()))")

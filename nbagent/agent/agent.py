@@ -289,8 +289,7 @@ class Agent:
         - `output`: the type of the result's `data`: a pydantic model, `list[Model]` or another type that pydantic
           supports. The model may call tools before it answers in JSON. After two corrections, an `ExtractionError` is
           raised. The history keeps the answers and corrections, but not the JSON Schema.
-        - `deps`: see `RunContext`. The default is `agent.deps` or, without one, the `deps` of the run whose tool
-          starts this run.
+        - `deps`: see `RunContext`. By default `agent.deps`, or else the `deps` of the run whose tool starts this one.
         - `replaces`: a prompt in `conversation_history` whose turn is replaced; later turns are kept
         - `branch_at`: starts a new branch before this prompt; `context.switch` goes back to the old one
         - `origin`: source, agent, cell_id and execution_count, for `trace.runs`
@@ -484,8 +483,7 @@ class Agent:
     ) -> FunctionDefinition:
         """Return this agent as a tool for other agents. Their models send it a prompt and read its answer.
 
-        - `limits`: override the agent's limits for each call. The call's spending also counts towards the caller's
-          limits.
+        - `limits`: override the agent's limits for each call. Its spending also counts towards the caller's limits.
         - `keep_conversation`: all calls, and all clients of a server, continue this agent's conversation, one at a
           time. Otherwise each call is a new conversation, and several may run at once.
         - `options`: see `tool`. There is no timeout unless they set one.
@@ -503,10 +501,7 @@ class Agent:
         return [name for name in self.function_registry.names() if name not in self.tools_off]
 
     def tool_stats(self) -> DataFrame:
-        """Return a DataFrame that counts each tool's calls, failures, invalid arguments, denials and seconds so far.
-
-        It also has rows for tools that were never called.
-        """
+        """Return each tool's calls, failures, invalid arguments, denials and seconds so far, unused tools included."""
         from nbagent.trace.views.tool_stats import tool_stats
 
         return tool_stats(self.trace.tool_calls, self.function_registry.names())
@@ -677,8 +672,7 @@ class Agent:
         - `allow_partial`: start without asking, even if the budget may not cover all rows
         - `checkpoint`: a file that keeps the answers, so the same call continues after an interruption. Without one,
           the agent keeps them in memory until all rows are answered.
-        - `engine`: None sends the rows now, "batch" uses the provider's batch endpoint, and a `distributed.Client`
-          sends them from its Dask cluster
+        - `engine`: None sends the rows now. "batch" uses the provider's batch endpoint, a `distributed.Client` Dask.
         - `on_error`: "keep" puts an error into its row, "raise" stops the map
         - `tools`: whether the model may call the agent's tools
         - `preview`: return the requests and an estimate, and send nothing

@@ -240,7 +240,7 @@ class ProviderFacts:
     def key_vars_at(self, address: str) -> tuple[str, ...]:
         """The variables that may hold the key for an address.
 
-        For a region's address, the region's own come first, and those of other regions are omitted.
+        For a region's address, the region's own variables come first, and other regions' variables are omitted.
         """
         host = urlsplit(address).netloc
         region = next((each for each in self.regions.values() if urlsplit(each.base_url).netloc == host), None)

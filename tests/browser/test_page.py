@@ -151,9 +151,10 @@ def test_an_answer_streams_in_with_its_thinking_and_tools(visit):
             expect(page.get_by_role("button", name="Copied")).to_have_count(0)
 
 
+SUM = " + ".join(f"x_{{{n}}}" for n in range(40))
 FORMULAS = r"""Let $\frac{a}{b}$ be $\href{javascript:hit(1)}{x}$, $\unicode{x41}$ and $\frac{a}$.
 
-$$\begin{aligned} %s &= 1 \\ y &= \text{<b>} \end{aligned}$$""" % " + ".join(f"x_{{{n}}}" for n in range(40))  # noqa: UP031
+$$\begin{aligned} SUM &= 1 \\ y &= \text{<b>} \end{aligned}$$""".replace("SUM", SUM)
 
 
 def test_formulas_are_drawn_and_other_tex_stays(visit):

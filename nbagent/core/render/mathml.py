@@ -49,7 +49,6 @@ _REWRITTEN = [
     (re.compile(r"\\(begin|end)\{(?:gather|gathered|multline)\*?\}"), r"\\\1{matrix}"),
     (re.compile(r"\\(?:nonumber|notag)(?![a-zA-Z])"), ""),
     (re.compile(r"\\(arg|sgn)(?![a-zA-Z])"), r"\\operatorname{\1}"),
-    (re.compile(r"(\\operatorname\*?\{[a-zA-Z]+)\\[,;: ]([a-zA-Z]+\})"), r"\1 \2"),
 ]
 
 
@@ -71,7 +70,7 @@ def formula_to_mathml(tex: str) -> str | None:
     converter = Converter(display="block" if is_block else "inline")
     try:
         root = converter.convert_to_element(source)
-    except Exception:  # noqa: BLE001 — of many kinds, for TeX that is wrong, unknown or too deep
+    except Exception:  # noqa: BLE001  the converter raises many types for wrong, unknown or deep TeX
         return None
     if not all(map(_cleaned, root.iter())):
         return None

@@ -42,7 +42,7 @@ class Field:
 def interpolate(text: str, namespace: dict[str, Any]) -> str | list[dict[str, Any]]:
     """The text with each `{expression}` replaced by its value; content parts if a value is an image.
 
-    Text in braces that is not an expression stays unchanged, and `{{` and `}}` stand for braces. A DataFrame becomes
+    Text in braces that is not an expression is left as it is. Write `{{` and `}}` for braces. A DataFrame becomes
     its shape, dtypes and head. Raises UsageError for an unknown name, and if an expression or a format fails. A label
     such as `{fig:1}` stays unchanged if there is no such name.
 

@@ -289,8 +289,7 @@ class RecordingProvider(WrapperProvider):
         return self.recorder
 
     def resolve(self, request: ModelRequest) -> ModelRequest:
-        """See `LLMProvider.resolve`. If a recorded answer will be replayed, sets `provider_name` and
-        `model_name` to those of the answer."""
+        """See `LLMProvider.resolve`. A replayed answer also sets `provider_name` and `model_name`."""
         inner = self.inner.resolve(request)
         fingerprint = self._tape.fingerprint(request)
         found = self._tape.peek(fingerprint, self._model_key)

@@ -43,7 +43,7 @@ _ASKED, _DECIDED = "approval:", "decision:"
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What runs have cost: US dollars, not counting unknown prices, and the sum of input and output tokens.
+    """The cost of runs in US dollars, excluding unknown prices, and the sum of their input and output tokens.
 
     >>> Spent(0.25, 100) + Spent(0.5, 20)
     Spent(dollars=0.75, tokens=120)

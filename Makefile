@@ -88,7 +88,7 @@ test-long: export NBAGENT_FULL := 1
 .DEFAULT_GOAL := help
 .PHONY: help demo lab test quick check environments test-all test-browser test-long test-kernel test-pyodide \
   test-notebooks test-binder test-phoenix fuzz coverage lint audit types bench bench-browser bench-batches bench-peers \
-  bench-server docs notebook pictures format map reference hooks test-lowest release-check clean python
+  bench-server docs links notebook pictures format map reference hooks test-lowest release-check clean python
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -217,6 +217,9 @@ bench-embedded: $(VENV)/.dev $(BFCL)/.bfcl ## measure the embedded model on a pu
 docs: $(VENV)/.docs ## build the documentation, its references checked: docs/_build/html/index.html
 	@echo "The documentation (sphinx -W)"
 	@$(BIN)/sphinx-build -q -W --keep-going -d docs/_build/cache docs docs/_build/html
+
+links: $(VENV)/.docs ## check that each link in the documentation leads somewhere (needs the network)
+	@$(BIN)/sphinx-build -q -b linkcheck docs docs/_build/links
 
 notebook: $(VENV)/.dev ## execute the notebooks again and save their outputs (NOTEBOOKS=notebooks/03_traces.ipynb: only this one)
 	@$(PULL)

@@ -57,7 +57,7 @@ MimeBundle = dict[str, str]
 class Segment:
     """A part of the transcript: `text`, `thinking`, `tool`, or `fixed`, whose `html` never changes.
 
-    `key` is the call's id.
+    `key` is the `tool_call_id`.
     """
 
     kind: str
@@ -90,10 +90,6 @@ class Segment:
         self.stable_html.clear()
         self.stable_ends.clear()
         self.marks.update(mark for here in marks.values() for mark in here)
-
-    def is_named(self, key: str | None) -> bool:
-        """Whether it shows the call with this `tool_call_id` or provider id."""
-        return self.event is not None and key in (self.key, self.event.metadata.get("wire_id"))
 
     def end_children(self) -> None:
         """Mark unfinished runs as interrupted, since the call is over."""
@@ -208,7 +204,7 @@ class Transcript:
 
     @contextmanager
     def call_waits(self, key: str | None, *, stays: bool = False) -> Iterator[None]:
-        """Hide a call's block while an approval form shows the call. `key` is its `tool_call_id` or provider id.
+        """Hide a call's block while an approval form shows the call. `key` is its `tool_call_id`.
 
         If it `stays` visible, because the form shows something else, it says that it waits.
         """
@@ -218,13 +214,13 @@ class Transcript:
         finally:
             self._waiting.remove((key, stays))
             for segment in self.segments:
-                if segment.started and segment.is_named(key):
+                if segment.started and segment.key == key:
                     segment.started = time()  # the tool starts now
 
     def show_edited(self, key: str | None, arguments: dict[str, Any]) -> None:
-        """Show these arguments in a call's block, marked as edited. `key` is as in `call_waits`."""
+        """Show these arguments in a call's block, marked as edited. `key` is its `tool_call_id`."""
         for segment in self.segments:
-            if segment.is_named(key):
+            if segment.key == key:
                 segment.edited, segment.html = arguments, None
             for child in segment.children.values():
                 child.show_edited(key, arguments)
@@ -478,10 +474,13 @@ class Transcript:
         below = [piece for pieces in visible for piece in pieces]
         if len(calls) == 1:
             return [*blocks[0], *below]
+        inside = "".join(f'<div class="nbagent-call">{"".join(pieces)}</div>' for pieces in blocks if pieces)
+        if not inside:
+            return below
         started = min((call.started for call in calls if call.started and not self._is_waiting(call)), default=0.0)
         page = group_html(
             [(call.event, call.result) for call in calls if call.event is not None],
-            "".join(f'<div class="nbagent-call">{"".join(pieces)}</div>' for pieces in blocks if pieces),
+            inside,
             is_over=self.over,
             taken=self._time_html(started),
             timings=self.timings,
@@ -493,7 +492,7 @@ class Transcript:
         outputs = segment.outputs if self.shows_outputs else ()
         is_running = segment.result is None and not self.over
         block = segment.html
-        is_hidden = is_running and any(segment.is_named(key) and not stays for key, stays in self._waiting)
+        is_hidden = is_running and (segment.key, False) in self._waiting
         if block is None:
             assert segment.event is not None
             block = tool_call_html(
@@ -575,7 +574,7 @@ class Transcript:
         return f"{RUNS if taken else ''}{bar}{text}{taken}"
 
     def _is_waiting(self, segment: Segment) -> bool:
-        return any(segment.is_named(key) for key, _ in self._waiting)
+        return segment.key in dict(self._waiting)
 
     def _time_html(self, started: float) -> str:
         """Elapsed time; `panel.js` keeps it up to date."""

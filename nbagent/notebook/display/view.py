@@ -19,6 +19,7 @@ from nbagent.chat.transcript import MimeBundle, Transcript, notice_text
 from nbagent.core import events
 from nbagent.core.citations import numbered
 from nbagent.core.content.images import image_note
+from nbagent.core.current import current
 from nbagent.core.events import Event
 from nbagent.core.messages import FunctionCall, LLMResponse
 from nbagent.core.render import markdown as render
@@ -68,9 +69,10 @@ class CellView:
     @contextmanager
     def waiting_for_approval(self, call: FunctionCall) -> Iterator[Callable[[dict[str, Any]], None]]:
         """Show that the call waits for approval. Yields a function that shows edited arguments."""
-        with self.transcript.call_waits(call.id, stays=isinstance(call, Question)):
+        key = current.get().call.tool_call_id
+        with self.transcript.call_waits(key, stays=isinstance(call, Question)):
             self._throttle.now()
-            yield partial(self.transcript.show_edited, call.id)
+            yield partial(self.transcript.show_edited, key)
         self._throttle.now()
 
     def close(self) -> None:

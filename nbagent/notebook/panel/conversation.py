@@ -328,13 +328,14 @@ class PanelConversation:
     async def _approve(self, prompt: PendingPrompt, call: FunctionCall, definition: FunctionDefinition) -> Answer:
         self._process_events()  # the run's start would discard what is shown from here on
         entry, form = prompt.entry, ApprovalForm(call, where_asked(call, definition), self.language)
+        key = current.get().call.tool_call_id
         entry.add_below(piece := {"widget": form.box.model_id})
         try:
-            with entry.transcript.call_waits(call.id, stays=isinstance(call, Question)):
+            with entry.transcript.call_waits(key, stays=isinstance(call, Question)):
                 self._throttle.now()
                 answer = await form.answer()
             if isinstance(answer, dict) and not isinstance(call, Question):
-                entry.transcript.show_edited(call.id, answer)
+                entry.transcript.show_edited(key, answer)
             return answer
         finally:
             entry.remove_below(piece)

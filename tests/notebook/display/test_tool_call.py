@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from support.displays import Displays
 
-from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider
+from nbagent import Agent, FunctionCall, LLMResponse, ScriptedProvider, tool
 from nbagent.chat.entry import past_turn
 from nbagent.chat.recorded import Recorded
 from nbagent.chat.transcript import Transcript
@@ -96,9 +96,34 @@ def test_a_group_s_time_starts_with_the_first_call_that_needs_no_approval():
     for name in ("a", "b"):
         feed(transcript, events.ToolCall, name)
         feed(transcript, events.ToolStarted, name)
-    with transcript.call_waits("a"), transcript.call_waits("b"):
-        assert "<span>0 done</span></span></summary>" in transcript.html()
+    with transcript.call_waits("a"):
+        assert transcript.html().count("data-nbagent-since") == 2
+        with transcript.call_waits("b"):
+            assert "tool calls" not in transcript.html(), "the forms show both calls"
     assert transcript.html().count("data-nbagent-since") == 3
+
+
+def test_a_waiting_call_hides_and_edits_no_other_call_with_its_provider_id():
+    @tool(approve=True)
+    def wipe(table: str) -> str:
+        return "wiped"
+
+    async def approve(call, definition):
+        with view.waiting_for_approval(call) as show_edited:
+            during.append(displays.html)
+            show_edited({"table": "rivers"})
+        return {"table": "rivers"}
+
+    child = Agent(ScriptedProvider([FunctionCall("wipe", {"table": "towns"}, "call_0"), "ok"]), tools=[wipe])
+    calls = [FunctionCall("helper", {"question": "wipe"}, "call_0"), "done"]
+    agent = Agent(ScriptedProvider(calls), tools=[child.as_tool("helper", "Helps.")], approve=approve)
+    displays, during = Displays(), []
+    view = CellView(Transcript(), displays)
+    agent.observers.append(view.feed)
+    asyncio.run(agent.chat("question"))
+    view.close()
+    assert ["helper" in html and "wipe(" not in html for html in during] == [True]
+    assert re.findall(r"(\w+)\([^)]*\)</code> <span [^>]*>edited", displays.html) == ["wipe"]
 
 
 def test_the_calls_of_one_answer_are_a_group():

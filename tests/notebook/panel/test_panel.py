@@ -72,10 +72,11 @@ def test_an_incomplete_answer_says_so_in_cell_and_panel(kernel, turns, said):
 
 def test_stop_denies_the_call_that_waits_for_approval(kernel):
     kernel.ok(WIPE)
-    script(kernel, "call", "'done'")
+    script(kernel, "FunctionCall('helper', {'question': 'wipe'}, 'c')", "'done'")
+    kernel.ok("nbagent.live.add(Agent(ScriptedProvider([call, 'ok']), tools=[wipe]).as_tool('helper', 'Helps.'))")
     panel = Panel(kernel)
     panel.ask("wipe it")
-    panel.until_text("wipe asks to run", 'table = "cities"')
+    panel.until_text("helper(", "wipe asks to run", 'table = "cities"')  # both calls have the same provider id
     assert "wipe(" not in panel.text, "the call is shown once"
     panel.click("Stop")
     panel.until_text("Interrupted.")

@@ -17,7 +17,6 @@ True
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar, Unpack, overload
 
@@ -74,6 +73,8 @@ class LiveRegistry(FunctionRegistry):
 live = LiveRegistry()
 #: The attribute of a function that keeps its options from `tool` after another tool has taken its name.
 _OPTIONS = "__nbagent_tool__"
+#: The same for bound methods and built-in types, which can't have attributes.
+_other_options: list[tuple[Any, dict[str, Any]]] = []
 
 
 @overload
@@ -124,8 +125,10 @@ def tool(
     def register(function: F) -> F:
         settings = {"name": name, "description": description, **options}
         live.add(marked_tool(function, settings))
-        with suppress(AttributeError, TypeError):  # bound methods and built-in types can't have it
+        try:
             setattr(function, _OPTIONS, settings)
+        except (AttributeError, TypeError):
+            _other_options.append((function, settings))
         return function
 
     return register if fn is None else register(fn)
@@ -148,7 +151,9 @@ def as_tool(item: Any, name: str | None = None) -> FunctionDefinition:
         raise invalid("tools", item, expected, fix)
     if (definition := live.definition_of(item)) is not None:
         return replace(definition, func=item)
-    return marked_tool(item, getattr(item, _OPTIONS, None) or settings_of(item), name)
+    others = (settings for function, settings in reversed(_other_options) if is_same(item, function))
+    settings = getattr(item, _OPTIONS, None) or next(others, None) or settings_of(item)
+    return marked_tool(item, settings, name)
 
 
 def as_registry(tools: Any) -> FunctionRegistry:

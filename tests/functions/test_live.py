@@ -167,6 +167,9 @@ def test_as_registry_keeps_the_options_of_a_tool(cell):
     other = cell("@tool(approve=True)\ndef other() -> int:\n    return 1")["other"]
     cell("def make():\n    @tool\n    def other() -> int:\n        return 2\nmake()")
     assert as_registry(other).get_function("other").approve is True, "even if another tool takes its name"
+    store = cell("class Store:\n    def wipe(self): 'W.'\nstore = Store()\ntool(store.wipe, approve=True)")["store"]
+    cell("@tool\ndef wipe(): 'Another.'")
+    assert as_registry(store.wipe).get_function("wipe").approve is True, "a method too"
 
 
 def test_tool_leaves_the_mark_for_discovery_alone():
@@ -175,7 +178,7 @@ def test_tool_leaves_the_mark_for_discovery_alone():
 
     assert as_registry(tool(pay, name="pay_now")).names() == ["pay_now"]
     assert settings_of(pay)["approve"] is True
-    assert as_registry(tool(date, name="a_date")).names() == ["a_date"], "a built-in type keeps no options"
+    assert as_registry(tool(date, name="a_date")).names() == ["a_date"]
 
 
 @pytest.mark.parametrize("wrong", [["mean"], "mean", [5]])

@@ -172,7 +172,7 @@ async function attach(name, [data]) {
     return show({ notice: t(`Attach at most ${most} MB of files, and no folders: {} was left out.`, name) });
   }
   const [size, url] = [data.byteLength, reader.result];
-  const about = `${Math.ceil(size / 1000).toLocaleString()} kB`;
+  const about = size < 1000 ? t("{} bytes", size) : `${Math.round(size / 1000).toLocaleString()} kB`;
   const chip = { number: Math.random(), name, about, size, url, src: isImage && url };
   show({ notice: null, draft: { chips: [...shown.draft.chips, chip] } });
 }

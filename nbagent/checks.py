@@ -1,6 +1,6 @@
-"""Checks of users' arguments at the public boundary. Inside, types are trusted.
+"""Checks the arguments that users pass to the public API. Internal code trusts its types.
 
-Each message names the argument, what was expected and what was passed. With `fix`, it ends with the next step.
+Each message names the argument, the expected value and the value that was passed. `fix` adds the next step at the end.
 
 >>> check_type("limits", {"max_cost": 1}, dict, fix="Pass Limits(max_cost=1).")
 >>> check_number("timeout", -1, above=0)
@@ -76,7 +76,8 @@ def check_number(
     optional: bool = False,
     fix: str = "",
 ) -> None:
-    """Raise `ConfigurationError` unless `value` is a number in the range. NumPy numbers are accepted, bools are not.
+    """Raise `ConfigurationError` unless `value` is a number in the range. NumPy numbers are accepted, but bools are
+    not.
 
     `math.inf` counts as a whole number, because it lifts any kind of limit.
     """
@@ -108,7 +109,7 @@ def checked_path(path: Any, fix: str = "") -> Path:
 
 
 def is_number(value: object) -> bool:
-    """Return whether `value` is a real number. NumPy numbers are; NaN and bools are not."""
+    """Return whether `value` is a real number. NumPy numbers count as numbers, but NaN and bools do not."""
     return type(value) is not bool and isinstance(value, Real) and value == value
 
 

@@ -17,8 +17,8 @@ from nbagent.text import did_you_mean
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a subcommand and return its exit status.
 
-    It is 0 for success, 1 for an error (printed to standard error) or a notebook that fails, and 130 for Ctrl-C. Wrong
-    arguments raise `SystemExit(2)`.
+    The exit status is 0 for success, 1 for an error (printed to standard error) or a failed notebook, and 130 for
+    Ctrl-C. Wrong arguments raise `SystemExit(2)`.
 
     >>> main(["pull", "--quiet"])                                           # doctest: +SKIP
     0

@@ -16,10 +16,10 @@ DEFAULT_MAX_REQUESTS = 1000
 class AgentConfig:
     """An agent's settings as one value, for `Agent(AgentConfig(...))`.
 
-    - `provider`: a name for `create_provider`. None means an OpenAI-compatible server at `base_url` or, without a
-      `base_url`, the model's own provider.
-    - `max_tool_iterations`: the maximum number of model requests in one run. For the other limits, and the
-      environment variables and arguments that override them, see `Limits`.
+    - `provider`: the name of a provider, as for `create_provider`. None means an OpenAI-compatible server at `base_url`
+      or, without a `base_url`, the provider that the model belongs to.
+    - `max_tool_iterations`: the maximum number of model requests in one run. `Limits` describes the other limits, and
+      the environment variables and arguments that override them.
     - `price`: dollars per million tokens, as for `create_provider`
 
     The key never appears in a repr.

@@ -1,4 +1,4 @@
-"""`nbagent doctor`: what is installed and reachable, and which model `Agent()` would use."""
+"""`nbagent doctor` reports what is installed and reachable, and which model `Agent()` would use."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ _NO_FEATURES = frozenset({"all", "browser", "dev", "docs"})
 
 
 def report() -> str:
-    """Return the report as text. Calls no model, and shows the names of keys, but never their values."""
+    """Return the report as text. It requires no call to a model, and contains the names of keys, but never their
+    values.
+    """
     look = cache(lambda: local_servers(PATIENCE_S))
     # the package's name may differ, so find it by its command
     ours = next((each.dist for each in entry_points(group="console_scripts") if each.value == "nbagent.cli:main"), None)

@@ -49,7 +49,7 @@ from nbagent.upgrade import DISTRIBUTION
 class NbagentError(Exception):
     """Base of all nbagent errors.
 
-    `partial` is the failed run's unfinished `AgentResult`, or the failed map's DataFrame so far, or None.
+    `partial` is the unfinished `AgentResult` of a failed run, the incomplete DataFrame of a failed map, or None.
     """
 
     partial: Any = None
@@ -63,13 +63,13 @@ class ConfigurationError(NbagentError, ValueError):
 
 
 class MissingDependencyError(ConfigurationError):
-    """An optional package is not installed. The message has the command that installs it."""
+    """An optional package is not installed. The message contains the command that installs it."""
 
 
 def missing_extra(what: str, extra: str, otherwise: str = "") -> MissingDependencyError:
     """Return the error for a feature (`what`) whose extra is not installed.
 
-    The packages are read from nbagent's own metadata; without metadata, the message names the extra.
+    The packages are read from nbagent's own metadata. If there is no metadata, the message names the extra.
 
     >>> print(missing_extra("A picture", "plot"))                           # doctest: +ELLIPSIS
     A picture needs packages that are not installed: pip install "matplotlib>=..."
@@ -89,10 +89,10 @@ def missing_extra(what: str, extra: str, otherwise: str = "") -> MissingDependen
 class ProviderError(NbagentError):
     """The provider, or the connection to it, failed.
 
-    Attributes: `provider`, `model`, `status` (HTTP status or None), `code` (the provider's own, such as "1214" or
-    "insufficient_quota", or None), `request_id`, `retry_after` (seconds or None), `retryable` (whether the retry policy
-    sends the request again; the provider's `x-should-retry` takes precedence), `may_fall_back` (whether another
-    provider is likely to answer, so `Agent([…])` continues with the next one).
+    Attributes: `provider`, `model`, `status` (HTTP status or None), `code` (the provider's own error code, such as
+    "1214" or "insufficient_quota", or None), `request_id`, `retry_after` (seconds or None), `retryable` (whether the
+    retry policy sends the request again; the provider's `x-should-retry` takes precedence), `may_fall_back` (whether
+    another provider is likely to answer, so `Agent([…])` continues with the next one).
     """
 
     #: Whether the retry policy sends the request again, unless the provider says otherwise.
@@ -141,7 +141,7 @@ class ProviderError(NbagentError):
 
 
 class AuthenticationError(ProviderError):
-    """The key is missing, wrong, or not allowed to do this (401, 403).
+    """The key is missing or wrong, or lacks the permission for this request (401, 403).
 
     `Agent([…])` continues with the next model only if the key is missing.
     """
@@ -150,7 +150,7 @@ class AuthenticationError(ProviderError):
 
 
 class ModelNotFoundError(ProviderError):
-    """No such model, or no such address (404)."""
+    """The model or the address does not exist (404)."""
 
     remedy = "Check the model name and base_url."
 
@@ -177,7 +177,7 @@ class ImageInputError(BadRequestError):
 
 
 class RateLimitError(ProviderError):
-    """Too many requests or tokens (429)."""
+    """The account has sent too many requests or tokens (429)."""
 
     retryable = may_fall_back = True
     remedy = "Wait, lower the concurrency, or raise the account's limit."
@@ -237,7 +237,7 @@ class LocalModelError(NbagentError):
 
 
 class MCPServerError(NbagentError):
-    """An MCP server could not be started or reached, or it exited. The message has its name and its last output."""
+    """An MCP server could not be started or reached, or it exited. The message has its name and last output."""
 
 
 class ToolError(NbagentError):
@@ -249,7 +249,7 @@ class ToolError(NbagentError):
 
 
 class UnknownToolError(ToolError):
-    """The model, or the caller, named a tool that is not registered."""
+    """The model or the caller named a tool that is not registered."""
 
 
 class ToolArgumentsError(ToolError):
@@ -294,7 +294,9 @@ class AnswerRejectedError(NbagentError):
 
 
 class ReplayError(NbagentError):
-    """The recording has no answer to a request. `difference` is a diff with the closest recorded request, if any."""
+    """The recording has no answer to a request. `difference` is a diff with the closest recorded request, if there is
+    one.
+    """
 
     def __init__(self, message: str, *, difference: str = "") -> None:
         super().__init__(message)
@@ -304,7 +306,7 @@ class ReplayError(NbagentError):
 class StoreError(NbagentError):
     """The server's conversations, a map's checkpoint or an agent's notes can't be read or written.
 
-    The disk may be full, or Redis unreachable.
+    The disk may be full, or Redis may be unreachable.
     """
 
 
@@ -320,4 +322,4 @@ class AgentBusyError(NbagentError):
 
 
 class AgentDepthError(NbagentError):
-    """Agents called agents through their tools, deeper than `Limits.max_depth`."""
+    """Agents called other agents through their tools more deeply than `Limits.max_depth` allows."""

@@ -1,4 +1,4 @@
-"""Loads the agent that a command names: `file.py`, `file.py:name`, `module:name`, or nothing for `Agent()`.
+"""Loads the agent that a command names, as `file.py`, `file.py:name` or `module:name`. Without a name, it is `Agent()`.
 
 >>> load_agent("app.py:agent")                                              # doctest: +SKIP
 """
@@ -27,8 +27,8 @@ _MODULE_NAME = "nbagent_served"
 def load_agent(target: str | None = None) -> Agent:
     """Load the agent that `target` names.
 
-    - `app.py`, `app.py:agent`, `package.module:make_agent`: a variable of a file or module, by default `agent`. A
-      function is called and must return the agent.
+    - `app.py`, `app.py:agent`, `package.module:make_agent`: a variable of a file or module, by default `agent`. If it
+      is a function, it is called and must return the agent.
     - None: `Agent()`
 
     Raises `ConfigurationError`, or any error that the file itself raises.
@@ -40,7 +40,7 @@ def load_agent(target: str | None = None) -> Agent:
 
 
 def load_agents(targets: Sequence[str]) -> dict[str, Agent]:
-    """Load the agents that `targets` name, by key: `app.py:one` has the key `one`, and `app.py` has the key `app`.
+    """Load the agents that `targets` name, by key. `app.py:one` has the key `one`, and `app.py` has the key `app`.
 
     A single agent has the key "". Each file runs once.
     """

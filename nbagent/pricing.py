@@ -1,7 +1,7 @@
-"""Request costs: reported by the provider, or computed from your own `price` or the `genai-prices` price list.
+"""Determines the cost of requests: the provider reports it, or your own `price` or the list `genai-prices` gives it.
 
-The price of an unknown model is None, never 0. Models on the user's machine and scripted answers cost 0, and replayed
-answers are not paid for again.
+The price of an unknown model is None, never 0. Models on the user's machine and scripted answers cost 0, and
+replayed answers are not charged again.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def price(
 
     - `raw`: the provider's own usage object. It may contain the cost itself (OpenRouter), the tier that served the
       request, tokens cached for an hour (Claude charges more), or results of Gemini's own tools, billed as input. Its
-      `provider_calls` are calls of the provider's own tools; searches have a fee.
+      `provider_calls` are calls to the provider's own tools. Searches have a fee.
     - `is_batched`: whether the provider's batch endpoint answered. The answer then costs `BATCH_SHARE` of the usual
       price, unless the list has a batch price.
     - `rates`: the user's own `price` (see `LLMProvider.price`), which replaces the list
@@ -178,7 +178,8 @@ def _is_listed(model: str, listed_at: str) -> bool:
 
 
 def priced_models(provider: str) -> list[str]:
-    """Return the provider's models in the price list, without deprecated ones. The list ships with the package.
+    """Return the provider's models in the price list, except deprecated models. The list is part of the package
+    `genai-prices`.
 
     >>> "claude-sonnet-5" in priced_models("claude")
     True

@@ -1,6 +1,7 @@
-"""`connect`: an agent on a server, reached over the Responses API.
+"""`connect`: use an agent on a server through the Responses API.
 
-Here, the server's agent is the model. Its tool calls that need approval are decided on here, while the answer arrives.
+On the client, the server's agent takes the place of a model. If one of its tool calls needs approval, the client
+decides while the answer arrives.
 """
 
 from __future__ import annotations
@@ -73,8 +74,8 @@ def connect(
 ) -> Agent:
     """Return an agent whose answers come from an agent on a server (`nbagent serve`).
 
-    The conversation is kept here and sent with each prompt. The model and the tools are on the server. Nothing is sent
-    before the first prompt.
+    The conversation is kept in the returned agent and sent with each prompt. The model and the tools are on the server.
+    Nothing is sent before the first prompt.
 
     Args:
         url: the server's address, such as "https://agents.example.org".
@@ -83,8 +84,8 @@ def connect(
             run's cost.
         approve: decides on the server's tool calls that need approval, as for `Agent`. In a notebook, the default asks
             you.
-        timeout: seconds to wait for the next data. The server sends a keep-alive every 15 s.
-        max_retries: how often a prompt is sent again if no answer has started.
+        timeout: how many seconds to wait for the next data. The server sends a keep-alive every 15 s.
+        max_retries: how many times a prompt is sent again if no answer has started.
 
     Raises `ConfigurationError` for a wrong argument. Prompts raise a `ProviderError` if the server can't be reached or
     refuses them.

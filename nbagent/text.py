@@ -1,4 +1,4 @@
-"""Helpers for text that people and models read: shorten it, suggest a name, mask keys."""
+"""Helpers for text that people and models read: they shorten text, suggest names and mask keys."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def shortened(text: str, limit: int) -> str:
 
 
 def beginning(value: Any, limit: int) -> Any:
-    """Return the value or, if it is a large text or container, enough of it for a `repr` of `limit` characters.
+    """Return the value, or enough of a large text or container for a `repr` of `limit` characters.
 
     The `repr` of a gigabyte-sized container would block the process.
 

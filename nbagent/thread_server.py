@@ -1,4 +1,4 @@
-"""`ThreadServer`: an HTTP server on a socket, in the main thread or its own."""
+"""`ThreadServer`: an HTTP server on a socket, in the main thread or in its own thread."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _IDLE_S = 75
 
 
 def config(app: Any, ends_within_s: float, **options: Any) -> uvicorn.Config:
-    """Return the server settings. `ends_within_s` is how long current requests may continue once the server stops."""
+    """Return the server settings. `ends_within_s` is how long current requests may continue when the server stops."""
     # log_config: the user configures logging; access_log: addresses name conversations; h11 limits the size of headers
     return uvicorn.Config(
         app,
@@ -54,16 +54,17 @@ class ThreadServer(uvicorn.Server):
         self._thread = threading.Thread(target=self._run, name="nbagent-serve", daemon=True)
 
     def start(self) -> Self:
-        """Start serving. Returns once requests are accepted."""
+        """Start serving, and return once requests are accepted."""
         self._thread.start()
         self.up.result()
         atexit.register(self.stop)
         return self
 
     def stop(self) -> None:
-        """Stop the requests, and close the connections and the port. May be called twice.
+        """Stop the requests, and close the connections and the port. This method may be called twice.
 
-        Waits until that is done, for at most `_STOP_S` seconds longer than current requests may take.
+        Waits until the server has stopped, but no more than `_STOP_S` seconds beyond the time allowed for current
+        requests.
         """
         atexit.unregister(self.stop)
         self.should_exit = True

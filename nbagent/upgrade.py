@@ -1,6 +1,6 @@
-"""Detects that another version of nbagent was installed while this one was running.
+"""Detects whether another version of nbagent was installed while this version was running.
 
-The modules of the two versions are incompatible.
+Modules of different versions can't be used together.
 """
 
 from __future__ import annotations

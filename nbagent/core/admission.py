@@ -1,6 +1,6 @@
-"""Admission: decides which request is sent next, so that many rows together stay within a provider's limits.
+"""Controls when each request may be sent, which keeps many parallel rows within a provider's limits.
 
-A row acquires a slot before each HTTP request and releases it after the answer. It has no slot while a tool runs, so
+A row acquires a slot before each HTTP request and releases it after the answer. It holds no slot while a tool runs, so
 rows whose tools call agents can't block each other.
 """
 
@@ -35,11 +35,11 @@ LATE_S = 0.1
 
 
 class RateAdmission:
-    """One process's admission, for all its threads and event loops. First come, first served.
+    """Admits the requests of all threads and event loops of a process, first come, first served.
 
     Slots are unlimited until the provider refuses a request. Then all requests wait as long as the provider says, and
-    the number of slots is halved; each round of answers adds one. `rpm` and `tpm`, requests and tokens per minute, are
-    spread evenly.
+    the number of slots is halved. It grows by one each time that all slots have been used successfully. `rpm` and `tpm`
+    are limits on the requests and tokens per minute, which are spread evenly.
 
     >>> import asyncio
     >>> admission = RateAdmission(rpm=600)
@@ -73,7 +73,7 @@ class RateAdmission:
 
     @contextmanager
     def limited(self, rpm: float | None, tpm: float | None) -> Iterator[None]:
-        """A block in which a map's `rpm` and `tpm` apply. The strictest limits of all open blocks apply."""
+        """Apply a map's `rpm` and `tpm` during a block. If several blocks are open, the strictest limits apply."""
         limits = rpm, tpm
         with self._lock:
             self._refused_since = None  # a new map tries again
@@ -88,9 +88,9 @@ class RateAdmission:
                 self._wake_first()
 
     async def acquire(self, tokens: int = 0) -> int:
-        """Wait for a slot for a request of roughly `tokens` tokens. A cancelled caller holds no slot.
+        """Wait for a slot for a request of roughly `tokens` tokens. If the wait is cancelled, no slot is taken.
 
-        Raises `RateLimitError` if the provider has refused everything for `PATIENCE_S`, or demands too long a wait.
+        Raises `RateLimitError` if the provider has refused every request for `PATIENCE_S`, or demands too long a wait.
         """
         turn: ThreadsafeEvent | None = None  # until it has to wait
         try:
@@ -122,8 +122,9 @@ class RateAdmission:
     def release(self, slot: int, end: int | ProviderError | None = None) -> None:
         """Release a slot. Idempotent.
 
-        `end`: the tokens of an answer (0 if unknown), or the error of a rate refusal (429, or 529 for overload). None
-        if the outcome says nothing about rates, because the request was cancelled or failed for another reason.
+        `end` is the number of tokens of the answer (0 if unknown), or the error with which the provider refused the
+        request because of its rate limit or an overload (429 or 529). It is None if the request was cancelled or failed
+        for another reason, which says nothing about rates.
         """
         with self._lock:
             if (estimated := self.taken.pop(slot, None)) is None:
@@ -175,7 +176,7 @@ _admissions: dict[str, RateAdmission] = {}
 
 
 def admission_of(key: str) -> RateAdmission:
-    """This process's admission for requests that a provider counts together (`LLMProvider.rate_key`)."""
+    """Return this process's `RateAdmission` for requests that the provider counts together (`LLMProvider.rate_key`)."""
     return _admissions.get(key) or _admissions.setdefault(key, RateAdmission())
 
 
@@ -187,7 +188,7 @@ def is_refusal(error: ProviderError) -> bool:
 async def admitted(
     attempt: Callable[[], AsyncGenerator[T]], admission: RateAdmission, tokens: int
 ) -> AsyncGenerator[T]:
-    """The items of `attempt()`, which occupies a slot until it ends."""
+    """Yield the items of `attempt()`. It occupies a slot until it ends."""
     begun = monotonic()
     slot = await admission.acquire(tokens)
     if (waits := current.get().waits) is not None:

@@ -16,7 +16,7 @@ _BETWEEN_LINES = re.compile(r"(?:```\w*|[\s,])*")
 
 
 def json_in(text: str) -> Any:
-    """The JSON value in a model's answer, without the Markdown code block or prose around it.
+    """Return the JSON value in a model's answer, without the Markdown code block or prose around it.
 
     Consecutive objects (JSON Lines) become a list. Raises ValueError if there is no value, if a value is incomplete, or
     if several are possible, because a part must not be mistaken for the whole.

@@ -18,7 +18,7 @@ HOLD_S = 0.1
 
 
 def aclose_if_possible(stream: AsyncIterator[T]) -> AbstractAsyncContextManager[AsyncIterator[T]]:
-    """A context manager that returns the stream and closes it at the end if it has `aclose()`.
+    """Return a context manager that yields the stream, and closes it at the end if it has an `aclose()` method.
 
     >>> async with aclose_if_possible(provider.stream(request)) as items:      # doctest: +SKIP
     ...     async for item in items: ...
@@ -28,7 +28,7 @@ def aclose_if_possible(stream: AsyncIterator[T]) -> AbstractAsyncContextManager[
 
 
 class YieldPoint:
-    """After each item, `await yield_point.pass_on()` lets timeouts and other tasks run if they have waited long.
+    """Lets timeouts and other tasks run: await `yield_point.pass_on()` after each item.
 
     Without it, a user's iterator that never waits would block them.
     """
@@ -39,14 +39,14 @@ class YieldPoint:
         self._due = monotonic() + HOLD_S
 
     async def pass_on(self) -> None:
-        """Let the event loop run if it is due. May raise CancelledError, like any wait."""
+        """Let the event loop run if it last ran over `HOLD_S` ago. May raise CancelledError, like any `await`."""
         if monotonic() > self._due:
             await asyncio.sleep(0)
             self._due = monotonic() + HOLD_S
 
 
 class InContext(Generic[T]):
-    """The items of `stream`, whose code always runs in `context`.
+    """Iterates over `stream`, and always runs its code in `context`.
 
     An async generator has no context of its own: it runs in the context of the code that reads the next item. Here it
     runs in `context`, where its changes persist without affecting the reader.

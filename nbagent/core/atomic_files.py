@@ -1,6 +1,6 @@
-"""Writes files and folders completely or not at all: old content is replaced once the new content is safe on disk.
+"""Writes files and folders completely or not at all. The new content replaces the old once it is safe on disk.
 
-New content is written to a hidden folder next to the target. Links stay links, and permissions are kept.
+New content is written to a hidden folder next to the target. Symbolic links and permissions are kept.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from nbagent.errors import ConfigurationError
 
 @contextmanager
 def atomic_write(target: Path) -> Iterator[Path]:
-    """The path of a new, empty file. It replaces the target if the block ends without an error. Raises OSError.
+    """Yield the path of a new, empty file. It replaces the target if the block ends without an error. Raises OSError.
 
     >>> with atomic_write(Path("result.txt")) as path:                        # doctest: +SKIP
     ...     path.write_text("all of it")

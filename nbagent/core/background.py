@@ -1,8 +1,8 @@
-"""The background event loop, and bridges between it and the threads that wait for it.
+"""The background event loop, and the functions with which other threads use it and wait for it.
 
 Blocking code (a script, a plain `for`, a magic under `%%time`) runs a coroutine with `run_sync`, even if another event
 loop is running in the same thread. While the main thread waits there, it runs the tools that need the main thread
-(`call_on_main`). For a panel, the kernel's own loop runs them.
+(`call_on_main`). For a panel, the kernel's own event loop runs them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ WAITING_FOR_MAIN = "waiting for the running cell to end"
 
 
 def background_loop() -> asyncio.AbstractEventLoop:
-    """The background loop. It starts on first use, in a daemon thread; a forked child starts its own."""
+    """Return the background loop. It starts on first use, in a daemon thread. A forked child process starts its own."""
     if IN_BROWSER:  # there is only one loop
         return asyncio.get_running_loop()
     with _lock:
@@ -107,7 +107,8 @@ def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def blocking(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
-    """The blocking variant of an async function or method, as in `chat_sync = blocking(chat)`. Keeps overloads.
+    """Return the blocking variant of an async function or method, as in `chat_sync = blocking(chat)`. Overloads are
+    kept.
 
     A method's variant calls the subclass's override, if there is one.
     """
@@ -190,17 +191,18 @@ class _MainCall:
 
 
 def note_main_loop() -> None:
-    """If this is the main thread, let its running loop call other threads' functions. Notebooks call this."""
+    """If this is the main thread, let other threads run functions on its event loop. Notebooks call this."""
     here = running_loop()
     if here is not None and threading.current_thread() is threading.main_thread():
         _main_loop[:] = [here]
 
 
 async def call_on_main(func: Callable[[], T]) -> T:
-    """Run `func` on the main thread: directly if this is it, or else while it waits for this run, or on its loop.
+    """Run `func` on the main thread. From another thread, this works while the main thread waits for this run, or
+    through the main thread's event loop.
 
     A kernel that is busy with a cell runs `func` once the cell awaits something or ends. Raises `RuntimeError` if the
-    main thread neither waits for this run nor runs a kernel's loop. Ctrl-C inside `func` cancels the run.
+    main thread neither waits for this run nor runs a kernel's event loop. Ctrl-C inside `func` cancels the run.
     """
     if threading.current_thread() is threading.main_thread():
         with _interruptible():
@@ -222,11 +224,11 @@ async def call_on_main(func: Callable[[], T]) -> T:
 
 
 async def await_on_main(make: Callable[[], Coroutine[Any, Any, T]], stop: Callable[[], None]) -> T:
-    """Await a coroutine on the kernel's loop, which the main thread runs.
+    """Await a coroutine on the kernel's event loop, which runs on the main thread.
 
-    A kernel that is busy with a cell starts it once the cell awaits something or ends. If this is cancelled from
-    another thread, it calls `stop` and waits for the end. Raises `RuntimeError` if there is no kernel's loop, or if the
-    main thread is blocked by this run.
+    A kernel that is busy with a cell starts the coroutine once the cell awaits something or ends. If the caller is
+    cancelled on another thread, `stop` is called, and the coroutine has a moment to end. Raises `RuntimeError` if there
+    is no kernel event loop, or if the main thread is blocked by this run.
     """
     if not _main_loop or current.get().main_waits:
         raise RuntimeError("the main thread is blocked by this run: use `await`, or a separate %%agent cell")
@@ -274,10 +276,11 @@ def _interruptible() -> Iterator[None]:
 
 @asynccontextmanager
 async def heartbeat() -> AsyncIterator[None]:
-    """A block in which a kernel's event loop wakes up regularly.
+    """Wake a kernel's event loop regularly during a block.
 
-    ipykernel's signal handler cancels a cell's task, but does not wake the loop (ipython/ipykernel#881). Without this,
-    the stop button would not end a cell that awaits a silent model. Other threads receive no signals.
+    ipykernel's signal handler cancels a cell's task, but does not wake the loop (ipython/ipykernel#881). Without
+    regular wake-ups, the stop button would not end a cell that awaits a silent model. On other threads, this does
+    nothing, because they receive no signals.
     """
     timer: asyncio.TimerHandle | None = None
 

@@ -1,7 +1,7 @@
-"""Python in a browser (Pyodide, as in JupyterLite).
+"""Support for Python in a browser (Pyodide, as in JupyterLite).
 
-There is one thread with one event loop, which is always running, and there are no other processes. Tools run on that
-loop. httpx2 sends requests with `fetch`, as the page does. Features that need more raise an error when used.
+A browser has one thread with one event loop, which is always running, and no other processes. Tools run on that loop.
+httpx2 sends requests with `fetch`, as the page does. Features that need threads or processes raise an error when used.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ def check_possible(what: str, missing: str, instead: str) -> None:
 
 
 def start_early(function: Callable[..., object], *args: Any, name: str) -> None:
-    """Start slow work early, in a daemon thread. In a browser, do nothing: the work is done when it is needed."""
+    """Start slow work early, in a daemon thread. In a browser, do nothing, so the work is done when it is needed."""
     if not IN_BROWSER:
         threading.Thread(target=function, args=args, name=name, daemon=True).start()
 
 
 def wait_in_browser(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine and wait for it in blocking code. Raises `RuntimeError` if this browser can't do that."""
+    """Run a coroutine and block until it is done. Raises `RuntimeError` in a browser that can't do that."""
     try:
         from pyodide.ffi import can_run_sync, run_sync
 

@@ -16,9 +16,9 @@ class Budget:
     - `max_cost`: US dollars; needs models with known prices
     - `max_total_tokens`: input and output tokens
 
-    Unlike `Limits`, which apply to each run separately, a budget is spent once. Requests that are under way at that
-    time are answered and counted. When little is left, parallel rows of a map and parallel agents take turns, so
-    together they exceed it by about one answer. Raise `max_cost` to continue.
+    `Limits` apply to each run separately, but a budget is shared by all runs that use it. Requests that are under way
+    when it runs out are still answered and counted. When little is left, parallel rows of a map and parallel agents
+    take turns, so together they exceed the budget by about one answer. Raise `max_cost` to continue.
 
     >>> budget = Budget(max_cost=0.50)
     >>> agents = [Agent("openai", budget=budget), Agent("claude", budget=budget)]   # doctest: +SKIP
@@ -32,7 +32,7 @@ class Budget:
 
     @property
     def max_cost(self) -> float | None:
-        """US dollars that may be spent; None for no limit. Assign a higher value to continue."""
+        """The US dollars that may be spent; None for no limit. Assign a higher value to continue."""
         return self.account.limits.max_cost
 
     @max_cost.setter
@@ -41,17 +41,17 @@ class Budget:
 
     @property
     def spent(self) -> float:
-        """US dollars spent so far, not counting requests of unknown price."""
+        """The US dollars spent so far, not counting requests of unknown price."""
         return self.account.dollars
 
     @property
     def left(self) -> float:
-        """US dollars left; `inf` without a limit."""
+        """The US dollars left; `inf` without a limit."""
         return math.inf if self.max_cost is None else max(0.0, self.max_cost - self.spent)
 
     @property
     def is_spent(self) -> bool:
-        """Whether nothing is left."""
+        """Whether the budget is used up."""
         return self.account.reached_budget() is not None
 
     def __reduce__(self) -> Never:

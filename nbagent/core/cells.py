@@ -1,6 +1,6 @@
-"""Finds the notebook cell of the current code: in the cell itself, and in its tasks, tools and threads.
+"""Finds the notebook cell to which the running code belongs, even in tasks, tools and threads that the cell started.
 
-IPython reports when a cell starts and ends. Nothing here imports IPython: without it there are no cells.
+IPython reports when a cell starts and ends. This module does not import IPython. Without IPython, there are no cells.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _newest = [NO_CELL]
 
 
 def current_cell() -> Cell:
-    """The cell that this code belongs to; `NO_CELL` outside notebooks and in a widget's callback."""
+    """Return the cell that this code belongs to, or `NO_CELL` outside notebooks and in a widget's callback."""
     return current.get().cell or _newest[0]
 
 
@@ -39,7 +39,7 @@ def request_of(shell: Any) -> dict[str, Any]:
 
 
 def is_watched(shell: Any) -> bool:
-    """Whether a person may be present: front ends accept input for a running cell; nbclient and nbval don't."""
+    """Whether a person may be present. Front ends accept input for a running cell, but nbclient and nbval don't."""
     return bool(request_of(shell).get("content", {}).get("allow_stdin", True))
 
 

@@ -1,7 +1,7 @@
-"""Checks of the prompt before anything is sent, and of the answer that would end a run.
+"""Checks the prompt before anything is sent, and the answer that would end a run.
 
 A rejected prompt ends the run. A rejected answer goes back to the model with the reason. Users' checks are functions of
-the text or of the `output` value. A second argument, if there is one, is a `RunContext`.
+the text or of the `output` value. If they have a second parameter, they receive a `RunContext`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ UserCheck = Callable[..., Any]
 
 
 def reason_in(text: str) -> str:
-    """The reason in the text that sent an answer back to the model: all but the first and last lines.
+    """Extract the reason from the text with which an answer was sent back: all but the first and last lines.
 
     >>> reason_in(_CORRECT.format(reason="Name your sources."))
     'Name your sources.'
@@ -38,7 +38,7 @@ def reason_in(text: str) -> str:
 
 
 class SentBackError(Exception):
-    """An answer fails a check. The text tells the model why; `error` ends the run when no corrections are left."""
+    """An answer failed a check. The text tells the model why. `error` ends the run when no corrections are left."""
 
     def __init__(self, text: str, error: Exception) -> None:
         super().__init__(text)
@@ -46,7 +46,7 @@ class SentBackError(Exception):
 
 
 class PromptRefusedError(Exception):
-    """A guard refuses a prompt. The text is the reason."""
+    """A guard refused a prompt. The text is the reason."""
 
 
 #: Accepts the answer of a run, and may set `result.data`, or raises `SentBackError`.
@@ -54,7 +54,7 @@ AnswerCheck = Callable[[AgentResult, RunContext], Awaitable[None] | None]
 
 
 def checked_functions(name: str, functions: Iterable[UserCheck]) -> list[UserCheck]:
-    """The functions as a list. Raises ConfigurationError if one can't be called with one or two arguments."""
+    """Return the functions as a list. Raises ConfigurationError if one can't be called with one or two arguments."""
     expected = "a list of functions of (text) or (text, context)"
     if not isinstance(functions, Iterable):
         raise invalid(name, functions, expected)
@@ -70,7 +70,7 @@ def checked_functions(name: str, functions: Iterable[UserCheck]) -> list[UserChe
 
 
 def as_answer_check(function: UserCheck) -> AnswerCheck:
-    """A user's check, in the form that the loop calls."""
+    """Convert a user's check to the form that the loop calls."""
 
     async def check(result: AgentResult, context: RunContext) -> None:
         value = result.content if result.data is None else result.data
@@ -82,7 +82,7 @@ def as_answer_check(function: UserCheck) -> AnswerCheck:
 
 
 async def run_check(function: UserCheck, value: Any, context: RunContext) -> str | None:
-    """Run a check, in a thread if it is sync. Returns the reason if it fails, None if it passes."""
+    """Run a check, in a thread if it is sync. Returns the reason if the text fails, or None if it passes."""
     arguments = (value, context)[: _required(function)]
     name = getattr(function, "__name__", repr(function)).replace("<lambda>", "a check")
     try:

@@ -1,4 +1,4 @@
-"""`Citation`: a part of an answer, and the source that a provider's own tool found for it."""
+"""`Citation`: the source that a provider's own tool found for a part of an answer."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def safe_url(url: Any) -> str | None:
 def numbered(
     citations: Iterable[Mapping[str, Any]], known: Mapping[tuple[Any, Any], int] | None = None
 ) -> dict[tuple[Any, Any], int]:
-    """The number of each source, by `(url, title)`, in citation order. `known` sources come first.
+    """Number the sources, given as `(url, title)`, in citation order. `known` sources come first.
 
     >>> numbered([{"end": 9, "url": "https://b.org", "title": "B"}, {"end": 5, "url": "https://a.org", "title": "A"}])
     {('https://a.org', 'A'): 1, ('https://b.org', 'B'): 2}

@@ -1,4 +1,4 @@
-"""Token counts: the provider's own, or estimates from the text, which are marked as such."""
+"""Token counts from the provider, or estimates from the text, which are marked as estimates."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from nbagent.core.model_request import ModelRequest
 
 
 def with_counts(response: LLMResponse, request: ModelRequest) -> LLMResponse:
-    """The response with input and output counts. They are estimated if the provider omits them or sends zeros.
+    """Add token counts to a response. Counts that the provider omits or sends as zeros are estimated.
 
-    `metadata["usage_estimated"]` marks an estimate. A provider can set it to False if its zeros are exact.
+    `metadata["usage_estimated"]` is True for an estimate. A provider whose zeros are exact can set it to False.
     """
     if (response.metadata or {}).get("usage_estimated") is False:
         return response
@@ -30,22 +30,22 @@ def with_counts(response: LLMResponse, request: ModelRequest) -> LLMResponse:
 
 
 def broken_attempt(request: ModelRequest, chars: int) -> Usage:
-    """The estimated tokens of a request whose answer broke off after this many characters. Providers bill them."""
+    """Estimate the tokens that a provider bills for a request whose answer broke off after this many characters."""
     return Usage(estimated_input(request), max(1, chars // CHARS_PER_TOKEN))
 
 
 def estimated_input(request: ModelRequest) -> int:
-    """The estimated number of tokens that a request sends."""
+    """Estimate the number of tokens that a request sends."""
     return estimated_tokens(request.all_messages, request.tools or ())
 
 
 def estimated_tokens(messages: Iterable[LLMMessage], functions: Iterable[Mapping[str, Any]]) -> int:
-    """The estimated tokens of all messages and tools."""
+    """Estimate the number of tokens in messages and tool definitions."""
     return sum(map(estimate_tokens, messages)) + sum(map(estimate_function_tokens, functions))
 
 
 def estimate_function_tokens(function: Mapping[str, Any]) -> int:
-    """The estimated tokens of one function's definition."""
+    """Estimate the number of tokens in one function's definition."""
     return len(json.dumps(function, default=str)) // CHARS_PER_TOKEN
 
 

@@ -1,7 +1,7 @@
-"""The context of the current code as one value: its run, cell, labels, account and so on.
+"""The context of the running code as one value: its run, cell, labels, account and so on.
 
-Tasks and tool threads inherit it. Threads that a tool starts itself inherit it with
-`contextvars.copy_context().run(...)`, or with Python 3.14's option `thread_inherit_context`.
+Tasks and tool threads inherit it. Threads that a tool starts itself inherit it only if they use
+`contextvars.copy_context().run(...)`, or with the option `thread_inherit_context` of Python 3.14.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from nbagent.core.run_context import RunContext
 
 
 class Cell(NamedTuple):
-    """A cell: the front end's id, or `In[3]` if it sends none (nbclient, a terminal), and its execution count."""
+    """A cell's id and execution count. The id is `In[3]` if the front end sends none (nbclient, a terminal)."""
 
     cell_id: str | None = None
     execution_count: int | None = None
@@ -30,7 +30,7 @@ _OUTSIDE = RunContext()
 
 
 class Current(NamedTuple):
-    """The current code's context. The defaults apply outside runs, cells and blocks."""
+    """The context of the running code. The defaults apply outside runs, cells and blocks."""
 
     #: The `core.run.Run` whose tool or check this is.
     run: Any = None
@@ -87,7 +87,7 @@ current: ContextVar[Current] = ContextVar("nbagent_current", default=_NOTHING)
 def labels_here(
     tags: Iterable[str] | None, user: str | None, session: str | None, metadata: Mapping[str, Any] | None
 ) -> Labels:
-    """A user's labels, nested in the current code's labels. Raises ConfigurationError if they are invalid."""
+    """Combine a user's labels with the labels of the running code. Raises ConfigurationError if they are invalid."""
     labels, outer = checked_labels(tags, user, session, metadata), current.get().labels
     return labels if outer is None else labels.within(outer)
 
@@ -99,7 +99,7 @@ def set_current(**changes: Any) -> None:
 
 @contextmanager
 def changed(**changes: Any) -> Iterator[None]:
-    """Set these values for a block. Other values set inside the block outlast it."""
+    """Set these values for a block. Other values that are set inside the block stay set after it."""
     before = current.get()
     inside = before._replace(**changes)
     current.set(inside)
@@ -111,7 +111,7 @@ def changed(**changes: Any) -> Iterator[None]:
 
 
 def context_with(**changes: Any) -> Context:
-    """A copy of the current context with these values, for a task."""
+    """Return a copy of the current context with these values, for a task."""
     context = copy_context()
     context.run(set_current, **changes)
     return context

@@ -1,4 +1,4 @@
-"""The events of a run, a closed set of small dataclasses. Cells, panels and plain Python consume the same events.
+"""The events of a run: a fixed set of small dataclasses, which cells, panels and plain Python all consume.
 
 Each event has `type`, `content` (always a string), `tool_name`, `tool_arguments` and `metadata`, as attributes and as
 items (`event["type"]`). `to_dict()` returns exactly these five. `metadata` contains `run_id` and, where they apply,
@@ -50,7 +50,7 @@ class Event:
         return len(KEYS)
 
     def keys(self) -> tuple[str, ...]:
-        """The five names."""
+        """Return the names of the five fields."""
         return KEYS
 
     def values(self) -> ValuesView[Any]:
@@ -62,7 +62,7 @@ class Event:
         return self.to_dict().items()
 
     def to_dict(self) -> dict[str, Any]:
-        """The five items as a dict."""
+        """Return the five fields as a dict."""
         return {key: getattr(self, key) for key in KEYS} | {"metadata": dict(self.metadata)}
 
 
@@ -71,9 +71,8 @@ Mapping.register(Event)  # not a base class: that would slow down `isinstance` f
 
 @dataclass(slots=True)
 class RunStarted(Event):
-    """A run starts. `content` is the prompt; `messages` are the system message and the prompt's new messages.
-
-    `after` is the message before them; None at the start of a conversation.
+    """A run starts. `content` is the prompt. `messages` are the system message and the prompt's new messages. `after`
+    is the message before the new ones, or None at the start of a conversation.
     """
 
     type: ClassVar[Literal["run_started"]] = "run_started"
@@ -85,9 +84,9 @@ class RunStarted(Event):
 class TurnStarted(Event):
     """A request goes to the model, with `messages` and the definitions of the `tools` on offer.
 
-    `metadata`: call_id, step, message_id of the answer, provider, model, n_messages_in, and the options in effect:
-    thinking_level, tool_choice, params, and the reminder, if there is one. `timing` is filled in while the
-    request is sent.
+    `metadata`: call_id, step, message_id of the answer, provider, model, n_messages_in, the options in effect
+    (thinking_level, tool_choice and params), and the reminder if there is one. `timing` is filled in while the request
+    is sent.
     """
 
     type: ClassVar[Literal["turn_started"]] = "turn_started"
@@ -112,7 +111,7 @@ class Text(Event):
 
 @dataclass(slots=True)
 class ToolCallDelta(Event):
-    """A piece of a tool call's arguments. `metadata`: index. `tool_name` is None until known."""
+    """A piece of a tool call's arguments. `metadata`: index. `tool_name` is None until the name is known."""
 
     type: ClassVar[Literal["tool_call_delta"]] = "tool_call_delta"
 
@@ -133,9 +132,10 @@ class ToolStarted(Event):
 
 @dataclass(slots=True)
 class ToolPrinted(Event):
-    """A running tool printed or displayed something in a notebook. `outputs` is all of it so far.
+    """A running tool printed or displayed something in a notebook. `outputs` is the tool's complete output so far.
 
-    Only observers, such as panels, receive it. The reader of a stream receives its next event after the tool has ended.
+    Only observers, such as panels, receive this event. The reader of a stream receives its next event when the tool has
+    ended.
     """
 
     type: ClassVar[Literal["tool_printed"]] = "tool_printed"
@@ -144,7 +144,8 @@ class ToolPrinted(Event):
 
 @dataclass(slots=True)
 class ToolProgress(Event):
-    """A running tool reports its progress (`RunContext.report`). `content` is "40 %", or the tool's own words.
+    """A running tool reports its progress (`RunContext.report`). `content` is a percentage, such as "40 %", or text
+    from the tool.
 
     `metadata`: tool_call_id; progress, a number from 0 to 1, if the tool reported one.
     """
@@ -154,9 +155,10 @@ class ToolProgress(Event):
 
 @dataclass(slots=True)
 class ChildEvent(Event):
-    """An event from an agent that a running tool called: `event` is from its run, or from a run below that.
+    """An event from an agent that a running tool called. `event` comes from that agent's run, or from a run that it
+    started in turn.
 
-    `metadata` describes the tool call. Only observers receive it, on this run's thread.
+    `metadata` describes the tool call. Only observers receive this event, on this run's thread.
     """
 
     type: ClassVar[Literal["child"]] = "child"
@@ -165,10 +167,11 @@ class ChildEvent(Event):
 
 @dataclass(slots=True)
 class CellChanged(Event):
-    """A running tool changed or ran a cell of a notebook. `content` is the change and the cell's id: "edit 3f2a".
+    """A running tool changed or ran a cell of a notebook. `content` is the kind of change and the cell's id, such as
+    "edit 3f2a".
 
-    `before` and `after` are the cell's source, or None if the cell did not exist or was deleted. Only observers receive
-    the event.
+    `before` and `after` are the cell's source before and after the change. `before` is None for a new cell, and `after`
+    is None for a deleted one. Only observers receive this event.
     """
 
     type: ClassVar[Literal["cell_changed"]] = "cell_changed"
@@ -181,7 +184,7 @@ class CellChanged(Event):
 
 @dataclass(slots=True)
 class ToolResult(Event):
-    """The result of a call. `content` is the text for the model; `message` is in the history.
+    """The result of a tool call. `content` is the text for the model, and `message` is the message in the history.
 
     `outputs` is the tool's printed and displayed output in a notebook.
     """
@@ -194,9 +197,10 @@ class ToolResult(Event):
 
 @dataclass(slots=True)
 class ValidationError(Event):
-    """The model's arguments or answer are invalid. `content` is the feedback for the model.
+    """The arguments of the model's tool call, or the model's answer, did not pass a check. `content` is the feedback
+    for the model.
 
-    If a call's arguments don't fit the tool, a `tool_result` follows. Without a `tool_name`, the answer failed a check,
+    If the arguments don't fit the tool, a `tool_result` follows. If there is no `tool_name`, the answer was rejected,
     and the model answers again.
     """
 
@@ -205,14 +209,16 @@ class ValidationError(Event):
 
 @dataclass(slots=True)
 class Approval(Event):
-    """A person's decision on a call: "approved", "edited", "denied", or "allowed" (earlier in the session)."""
+    """A person's decision on a call: "approved", "edited", "denied", or "allowed" (such calls were allowed earlier in
+    the session).
+    """
 
     type: ClassVar[Literal["approval"]] = "approval"
 
 
 @dataclass(slots=True)
 class UsageReport(Event):
-    """The usage of a complete answer or, if `estimated`, of one that broke off or was stopped.
+    """The token usage of a complete answer or, if `estimated`, of an answer that broke off or was stopped.
 
     `metadata`: the fields of `Usage`, if known; cost_usd, replayed, and estimated.
     """
@@ -229,7 +235,8 @@ class UsageReport(Event):
 class Retry(Event):
     """The request is sent again: discard the turn's text and thinking. `metadata`: attempt, wait_s, discard_chars.
 
-    With `next` ("provider:model") in the metadata, the call failed, and another model follows with a `turn_started`.
+    If the metadata contains `next` ("provider:model"), the request failed, and another model continues with a
+    `turn_started` event.
     """
 
     type: ClassVar[Literal["retry"]] = "retry"
@@ -239,8 +246,8 @@ class Retry(Event):
 class Context(Event):
     """The history was trimmed, summarised or repaired, or can't be sent completely; `content` says which.
 
-    `messages` were removed. `metadata`: `trimmed`, their `message_id`s in the trace; `begins`, true when a summary
-    starts.
+    `messages` are the messages that were removed. `metadata`: `trimmed`, the `message_id`s of these messages in the
+    trace; `begins`, true when summarising starts.
     """
 
     type: ClassVar[Literal["context"]] = "context"
@@ -249,7 +256,7 @@ class Context(Event):
 
 @dataclass(slots=True)
 class Limit(Event):
-    """A limit ends the run. `content` is a sentence about it, `metadata["limit_reason"]` its name."""
+    """A limit ends the run. `content` describes the limit in a sentence, and `metadata["limit_reason"]` is its name."""
 
     type: ClassVar[Literal["limit"]] = "limit"
 
@@ -258,8 +265,9 @@ class Limit(Event):
 class Http(Event):
     """Either a note in `content`, such as "loading the model", or an `exchange` for a trace that records HTTP.
 
-    `metadata` of an exchange: attempt, method, url, status, duration_s, request_bytes, response_bytes, error_type.
-    `metadata` of a note that a provider's own tool is running: the wire_id of the `ToolCall` that follows.
+    For an exchange, `metadata` contains attempt, method, url, status, duration_s, request_bytes, response_bytes and
+    error_type. For a note that a provider's own tool is running, it contains the wire_id of the `ToolCall` that
+    follows.
     """
 
     type: ClassVar[Literal["http"]] = "http"
@@ -276,9 +284,9 @@ class Interrupted(Event):
 
 @dataclass(slots=True)
 class TurnDone(Event):
-    """A complete answer arrived. `content` is its text; `message` is in the history.
+    """A complete answer arrived. `content` is its text, and `message` is the message in the history.
 
-    `metadata`: finish_reason, cost_usd, and a note if readers should know the answer's origin.
+    `metadata`: finish_reason, cost_usd, and a note about the origin of the answer if readers should know it.
     """
 
     type: ClassVar[Literal["turn_done"]] = "turn_done"
@@ -297,7 +305,9 @@ class Done(Event):
 
 @dataclass(slots=True)
 class Error(Event):
-    """The run failed. `chat` raises `exception`; `content` is its text. `messages` complete the history."""
+    """The run failed. `chat` raises `exception`, and `content` is the text of that exception. `messages` complete the
+    history.
+    """
 
     type: ClassVar[Literal["error"]] = "error"
     exception: BaseException = field(kw_only=True)

@@ -1,4 +1,4 @@
-"""Files to which several processes append lines: one process at a time, and only whole lines."""
+"""Lets several processes append lines to the same file, one process at a time and only whole lines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import BinaryIO
 
 @contextmanager
 def locked(file: BinaryIO, *, wait: bool = True) -> Iterator[bool]:
-    """Lock the file for this block. With `wait=False`, yields False if it is locked. Raises OSError on failure."""
+    """Lock the file for a block. With `wait=False`, yields False if another process has locked it. Raises OSError on
+    failure.
+    """
     if sys.platform == "win32":
         import msvcrt
 
@@ -46,7 +48,9 @@ _FAR = 2**40
 
 
 def cut_torn_line(file: BinaryIO) -> int:
-    """Cut off a last line that a crash left incomplete. Returns the file's length. Requires the lock."""
+    """Cut off an incomplete last line, which a crash may have left. Returns the file's length. The caller must have
+    locked the file.
+    """
     end = file.seek(0, 2)
     if end:
         file.seek(end - 1)
@@ -58,7 +62,7 @@ def cut_torn_line(file: BinaryIO) -> int:
 
 
 def append(file: BinaryIO, content: bytes, end: int) -> None:
-    """Append to an unbuffered file: everything or, with an OSError, nothing."""
+    """Append to an unbuffered file. If that fails, raises OSError and leaves the file unchanged."""
     rest = memoryview(content)
     try:
         while rest:

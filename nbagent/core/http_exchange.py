@@ -1,7 +1,7 @@
 """HTTP exchanges, as the trace records them.
 
-Agents and concurrent runs share providers, so a provider can't have a switch for recording. Instead, `Current.collect`
-receives the exchanges. The HTTP client checks it before each request and records nothing if it is not set.
+Agents and concurrent runs share providers, so recording can't be switched on in a provider. Instead, `Current.collect`
+receives the exchanges. The HTTP client reads it before each request, and records nothing if it is not set.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One HTTP request and its response. Each secret is replaced by `$NAME_OF_THE_SECRET`.
+    """One HTTP request and its response. Each secret is replaced by a name, such as `$API_KEY`.
 
     Bodies are the text as sent and received, including the raw events of a stream. Parts that never arrived are None.
     """

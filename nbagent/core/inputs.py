@@ -62,7 +62,7 @@ def as_messages(message: Any) -> list[LLMMessage]:
 
 
 def input_items(message: Any) -> list[Any] | None:
-    """The items of a user's list; None for a single text, message or image."""
+    """Return the items of a user's list, or None for a single text, message or image."""
     if isinstance(message, str | LLMMessage | Mapping) or is_image(message):
         return None
     if not isinstance(message, Sequence | Iterator):  # other iterables are data, such as a DataFrame

@@ -19,11 +19,12 @@ GRACE_S = 0.5
 class Interruptible:
     """Calls a function once. `interrupt()`, called from another thread, raises KeyboardInterrupt in the function.
 
-    It has no effect after the function has ended. Python raises the KeyboardInterrupt at the thread's next bytecode, so
-    native code, such as a long `time.sleep` outside the main thread, finishes first.
+    `interrupt()` has no effect after the function has ended. Python raises the KeyboardInterrupt at the thread's next
+    bytecode instruction, so native code, such as a long `time.sleep` outside the main thread, finishes first.
 
     A function that is traced (for debugging or coverage) is not interrupted: the KeyboardInterrupt might hit the
-    tracer, which would never release its lock. On the main thread it is interrupted anyway, as by Ctrl-C.
+    tracer, which would never release its lock. On the main thread, it is interrupted nevertheless, as Ctrl-C would
+    interrupt it.
 
     >>> Interruptible().run(lambda: 7)
     7

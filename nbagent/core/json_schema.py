@@ -3,8 +3,8 @@
 Schemas come from MCP servers and HTTP clients, and Python's `re` may take years for a hostile pattern. pydantic's
 engine matches patterns in linear time. A pattern that it can't compile, such as a look-ahead, is not checked.
 
-If the package rfc3987-syntax is installed, as it is with JupyterLab, `import jsonschema` builds parsers for the format
-"iri", which takes seconds. This module delays that until a value of that format is checked.
+If the package rfc3987-syntax is installed (JupyterLab installs it), `import jsonschema` builds parsers for the format
+"iri", which takes seconds. This module postpones that until a value of this format is checked.
 """
 
 from __future__ import annotations
@@ -41,10 +41,11 @@ else:
 
 
 def validator_of(schema: Any) -> Any:
-    """A schema's validator. It is cached, because checking a schema takes longer than checking values.
+    """Return a validator for a schema. Validators are cached, because checking a schema takes longer than checking
+    values.
 
     Raises `jsonschema.SchemaError` for an invalid schema. The validator raises `referencing.exceptions.Unresolvable`
-    for a reference to another schema, since none is ever fetched.
+    for a reference to another schema, because schemas are never fetched.
 
     >>> validator_of({"type": "integer"}).is_valid(5)
     True

@@ -17,7 +17,7 @@ _LENIENT = json.JSONEncoder(ensure_ascii=False, default=_name_of_type)
 
 
 def json_text(value: Any) -> str:
-    """The value as JSON text. An object that JSON can't represent becomes the name of its type.
+    """Return the value as JSON text. An object that JSON can't represent is replaced by the name of its type.
 
     NaN and infinite numbers become null, because other languages can't read them.
 

@@ -20,7 +20,8 @@ class Labels:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def within(self, outer: Labels) -> Labels:
-        """Both combined: all tags, the outer ones first; for everything else, the inner value wins.
+        """Combine these labels with outer ones. All tags are kept, the outer ones first. Otherwise, the inner value
+        takes precedence.
 
         >>> Labels(("b",), user="u2").within(Labels(("a",), user="u1", session="s"))
         Labels(tags=('a', 'b'), user='u2', session='s', metadata={})
@@ -33,7 +34,7 @@ class Labels:
         )
 
     def as_metadata(self) -> dict[str, Any]:
-        """The labels that are set, for an event."""
+        """Return the labels that are set, for an event's metadata."""
         values = {"tags": list(self.tags), "user": self.user, "session": self.session, "metadata": dict(self.metadata)}
         return {name: value for name, value in values.items() if value}
 
@@ -41,7 +42,7 @@ class Labels:
 def checked_labels(
     tags: Iterable[str] | None, user: str | None, session: str | None, metadata: Mapping[str, Any] | None
 ) -> Labels:
-    """A user's labels. Raises ConfigurationError if they are invalid."""
+    """Check a user's labels and return them. Raises ConfigurationError if they are invalid."""
     if isinstance(tags, (str, bytes, Mapping)) or not (tags is None or isinstance(tags, Iterable)):
         raise invalid("tags", tags, "a list of strings", 'Write tags=["exam"].')
     names = tuple(tags or ())

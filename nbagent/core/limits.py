@@ -1,6 +1,8 @@
-"""Limits of runs. A run stops between two steps, or immediately if its time is up, and names the limit.
+"""Limits of runs. A run that reaches a limit stops before its next step, or immediately if its time is up. Its result
+names the limit.
 
-A run and all runs that its tools start, even in background tasks, share one budget: delegating does not evade it.
+A run shares its limits with all runs that its tools start, even in background tasks, so delegating work does not evade
+them.
 """
 
 from __future__ import annotations
@@ -29,9 +31,9 @@ Count = float
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of one run. None leaves a limit at its default, which is no limit unless stated here.
+    """The limits of one run. A limit that is None has its default. Unless stated here, the default is no limit.
 
-    - `max_iterations`: requests to the model, 10 by default, not counting other agents' requests
+    - `max_iterations`: requests to the model, 10 by default. Requests of other agents don't count.
     - `max_requests`: requests to all models, 1000 by default
     - `max_depth`: how deep agents may call agents, 5 by default; a deeper call raises `AgentDepthError`
     - `max_tool_calls`: tool calls
@@ -41,8 +43,8 @@ class Limits:
     - `tool_seconds`: the timeout of tools that have none of their own, 15 by default
 
     All limits except `max_iterations` also cover the agents that the run's tools call. Each limit has an environment
-    variable, such as `NBAGENT_MAX_COST` for `max_cost`. It overrides `AgentConfig`, and arguments override it. Pass
-    `math.inf` to lift a limit.
+    variable, such as `NBAGENT_MAX_COST` for `max_cost`. The variable overrides `AgentConfig`, and arguments override
+    the variable. Pass `math.inf` to lift a limit.
 
     >>> Limits(max_cost=0.05, max_seconds=60).max_cost
     0.05
@@ -87,7 +89,7 @@ max_input_tokens=None, max_output_tokens=None, max_cost=0.5, max_seconds=None, t
         return cls(**found)
 
     def or_else(self, other: Limits) -> Limits:
-        """These limits, with the other's values instead of None."""
+        """Return these limits, with the values of `other` where a limit is None."""
         own = {f.name: value for f in fields(self) if (value := getattr(self, f.name)) is not None}
         return replace(other, **own)
 
@@ -97,7 +99,7 @@ def _is_whole(limit: Field[Any]) -> bool:
 
 
 class LimitReached(NamedTuple):
-    """The limit that ends a run: its `limit_reason`, and a sentence for people."""
+    """The limit that ended a run: its `limit_reason`, and a sentence that describes it."""
 
     reason: str
     text: str
@@ -118,10 +120,11 @@ _waiting: list[ThreadsafeEvent] = []
 
 @dataclass(slots=True)
 class Account:
-    """Spending and its limits. A run's spending also counts towards the accounts above it, up to the whole tree's.
+    """The spending of a run, and its limits. A run's spending also counts for the runs above it, up to the root of the
+    tree.
 
-    `parent` is the account of the run whose tool started this one, or of this row's map. `budgets` are accounts shared
-    with other runs (see `Budget`).
+    `parent` is the account of the run whose tool started this run, or of the map to which this row belongs. `budgets`
+    are accounts shared with other runs (see `Budget`).
     """
 
     limits: Limits = field(default_factory=Limits)
@@ -158,13 +161,15 @@ class Account:
         self._above = (*parents, *budgets.values())
 
     def count_for(self, *budgets: Account) -> None:
-        """Spend from these budgets from now on, in addition to the accounts above. Call it between two requests."""
+        """From now on, also charge these budgets, in addition to the accounts of the runs above. Call this between two
+        requests.
+        """
         self.budgets = budgets
         self.__post_init__()
 
     @property
     def cost(self) -> float | None:
-        """US dollars; None if a request's price is unknown."""
+        """The US dollars spent; None if a request's price is unknown."""
         return self.dollars if self.all_priced else None
 
     def add(self, usage: Usage, cost: float | None) -> None:
@@ -178,11 +183,12 @@ class Account:
                 account.all_priced = account.all_priced and cost is not None
 
     def asking(self, enclosing: Request | None = None) -> AbstractAsyncContextManager[Request | None]:
-        """A block for a request and its answer. Waits while parallel requests may use up a shared budget.
+        """Return a context manager for a request and its answer. It waits while parallel requests may use up a shared
+        budget.
 
-        Each parallel request is expected to use as much as the largest answer so far. So the runs of a tree together
-        exceed a budget by at most one answer, not by one each, unless an answer is larger than all earlier ones. A run
-        without a parent never waits, because its reader may be waiting for other runs.
+        Each parallel request is expected to use as much as the largest answer so far. So all runs of a tree together,
+        not each of them, exceed a budget by at most one answer, unless an answer is larger than all earlier ones. A run
+        without a parent never waits, because the code that reads it may be waiting for other runs.
 
         `enclosing` is the last request that the current code sent or is part of.
         """
@@ -239,7 +245,7 @@ class Account:
         return granted
 
     def check_depth(self) -> None:
-        """Raise `AgentDepthError` if too many runs wait for this one."""
+        """Raise `AgentDepthError` if agents have called each other too deeply."""
         for account in self._accounts():
             limit = account.limits.max_depth
             if limit is None and account.depth == 0:
@@ -251,13 +257,15 @@ class Account:
                 )
 
     def seconds_left(self) -> float | None:
-        """The time left for this run under its own limit and the limits above it; None without a limit."""
+        """Return the seconds left for this run under its own limit and the limits of the runs above it, or None without
+        a limit.
+        """
         limits = [(each.started, each.limits.max_seconds) for each in self._accounts() if not each.over]
         ends = [started + seconds for started, seconds in limits if seconds is not None and seconds != math.inf]
         return max(0.0, min(ends) - monotonic()) if ends else None
 
     def reached_limit(self) -> LimitReached | None:
-        """The first limit reached, or None."""
+        """Return the first limit that has been reached, or None."""
         limit = self.limits.max_iterations
         iterations = DEFAULT_MAX_ITERATIONS if limit is None else limit
         if self.iterations >= iterations:
@@ -267,7 +275,7 @@ class Account:
         return self.reached_budget()
 
     def reached_budget(self) -> LimitReached | None:
-        """The first limit reached among those shared with the runs above."""
+        """Return the first limit that has been reached, apart from `max_iterations` and `max_tool_calls`, or None."""
         for account in self._accounts():
             if (reached := account._own_budget()) is not None:
                 return reached

@@ -26,8 +26,8 @@ from nbagent.core.turn import Turn
 async def run_loop(run: Run, message: Any) -> AsyncGenerator[Event]:
     """One run, from the message to the last event: `done`, or `error` if it failed.
 
-    An agent's runs follow one another. A run that is cancelled, or whose reader stops reading, leaves a valid history
-    and a trace with the status `interrupted`. A failed prompt is removed from the history.
+    An agent's runs take place one after another. A run that is cancelled, or whose events are no longer read, leaves a
+    valid history, and its status in the trace is `interrupted`. A failed prompt is removed from the history.
     """
     run.spent.check_depth()
     here = current.get()

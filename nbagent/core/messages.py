@@ -1,8 +1,8 @@
 """The provider-neutral message model: messages, tool calls, answers and token counts.
 
-All classes are frozen, except that the field `encoded` is a cache for codecs and traces. `to_dict` and `from_dict`
-convert to and from JSON data. Roles and fields are named as in the chat-completions API. Token counts follow
-OpenTelemetry (https://opentelemetry.io/docs/specs/semconv/gen-ai/).
+All classes are frozen, except for the field `encoded`, which is a cache for codecs and traces. `to_dict` and
+`from_dict` convert to and from JSON data. Roles and fields are named as in the chat-completions API. Token counts
+follow OpenTelemetry (https://opentelemetry.io/docs/specs/semconv/gen-ai/).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class FunctionCall:
     raw: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON data, with `raw` only if it is set."""
+        """Return the call as JSON data. `raw` is included only if it is set."""
         data: dict[str, Any] = {"name": self.name, "arguments": self.arguments, "id": self.id}
         return data if self.raw is None else {**data, "raw": self.raw}
 
@@ -68,14 +68,15 @@ class LLMMessage:
 
     - `tool_calls`: in assistant messages
     - `tool_call_id`, `name` (of the function): in tool messages. In an assistant message, `name` is the team member who
-      spoke; it is never sent to a provider.
-    - `provider_extras`: data that a provider wants back (`{"provider": "claude", ...}`). It is returned to that
-      provider alone, byte for byte.
-    - `is_error`: a tool message that reports a failure
-    - `interrupted`: an assistant message that was cut off
-    - `pinned`: kept when a long history is shortened
-    - `is_summary`: a user message that replaces dropped messages of a long history
-    - `is_correction`: a user message that asks the model to correct its answer; it belongs to its prompt's turn
+      spoke, and is never sent to a provider.
+    - `provider_extras`: data that a provider expects back (`{"provider": "claude", ...}`). It is sent only to that
+      provider, byte for byte.
+    - `is_error`: whether a tool message reports a failure
+    - `interrupted`: whether an assistant message was cut off
+    - `pinned`: whether the message is kept when a long history is shortened
+    - `is_summary`: whether this user message replaces dropped messages of a long history
+    - `is_correction`: whether this user message asks the model to correct its answer. Such a message belongs to the
+      turn of the prompt.
     - `cell_id`: the notebook cell of this prompt; running the cell again sends it again
     """
 
@@ -118,11 +119,13 @@ class LLMMessage:
 
     @property
     def opens_turn(self) -> bool:
-        """Whether a turn of the conversation starts here. It lasts until the next message that starts one."""
+        """Whether this message starts a turn of the conversation. The turn ends before the next message that starts
+        one.
+        """
         return self.role == "user" and not (self.is_summary or self.is_correction)
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON data, without fields that have their default values."""
+        """Return the message as JSON data, without fields that have their default values."""
         data: dict[str, Any] = {"role": self.role, "content": self.content}
         if self.tool_calls:
             data["tool_calls"] = [call.to_dict() for call in self.tool_calls]
@@ -145,17 +148,17 @@ class LLMMessage:
         return cls(**values, tool_calls=calls or None)
 
     def replace(self, **changes: Any) -> LLMMessage:
-        """A copy with changed fields and without encoded forms."""
+        """Return a copy with changed fields and without encoded forms."""
         return replace(self, encoded={}, **changes)
 
 
 def index_of(message: LLMMessage | None, messages: Sequence[LLMMessage]) -> int | None:
-    """The index of this object itself, not of an equal one. None if it is missing."""
+    """Return the index of this very object, not of an equal one, or None if it is missing."""
     return next((index for index in range(len(messages) - 1, -1, -1) if messages[index] is message), None)
 
 
 def short_repr(value: Any) -> str:
-    """The value's `repr`, shortened."""
+    """Return the value's `repr`, shortened."""
     return repr(shortened(value, REPR_CHARS)) if isinstance(value, str) else shortened(repr(value), REPR_CHARS)
 
 
@@ -168,10 +171,11 @@ def _call_from(data: dict[str, Any]) -> FunctionCall:
 
 
 def parse_arguments(text: Any) -> tuple[dict[str, Any], str | None]:
-    """Convert a provider's arguments to `(arguments, raw)`; `raw` is set if they are not a JSON object.
+    """Convert a provider's arguments to `(arguments, raw)`. `raw` is set only if they are not a JSON object.
 
     `""`, `None` and `null` mean no arguments. A JSON object inside a JSON string is unwrapped once. Arguments that are
-    too long or too deeply nested, or contain numbers that JSON does not have, become `raw`, cut off if too long.
+    too long or too deeply nested, or contain numbers that JSON does not allow, become `raw`. If they are too long,
+    `raw` is cut off.
     """
     if text is None or text == "":
         return {}, None
@@ -195,7 +199,9 @@ def parse_arguments(text: Any) -> tuple[dict[str, Any], str | None]:
 
 
 def fault_in(raw: str) -> str:
-    """The problem with a JSON text's size, depth or numbers; "" without one. Raises ValueError if it is not JSON."""
+    """Describe the problem with a JSON text's size, depth or numbers; "" if there is none. Raises ValueError for other
+    text.
+    """
     if len(raw) > MAX_ARGUMENT_CHARS:
         return f"must be shorter than {MAX_ARGUMENT_CHARS:,} characters"
     too_deep = f"must be nested at most {MAX_ARGUMENT_DEPTH} levels deep"
@@ -231,12 +237,12 @@ def _depth(value: Any) -> int:
 
 
 def new_id(kind: str) -> str:
-    """A short unique id: `run_5f0c6a…`."""
+    """Return a short unique id, such as `run_5f0c6a…`."""
     return f"{kind}_{os.urandom(8).hex()}"
 
 
 def well_formed(text: str) -> str:
-    """The text in a form that can be encoded. Surrogate pairs are joined; lone surrogates are replaced."""
+    """Return the text in a form that can be encoded. Surrogate pairs are joined, and lone surrogates are replaced."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -246,7 +252,7 @@ def well_formed(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Token counts of one or more requests. Input includes cached tokens, output includes reasoning tokens.
+    """The token counts of one or more requests. Input includes cached tokens, and output includes reasoning tokens.
 
     >>> Usage(10, 5) + Usage(1, 1)
     Usage(input_tokens=11, output_tokens=6, cache_read_tokens=0, cache_write_tokens=0, reasoning_tokens=0)
@@ -260,14 +266,14 @@ class Usage:
 
     @property
     def total_tokens(self) -> int:
-        """Input and output tokens."""
+        """The sum of input and output tokens."""
         return self.input_tokens + self.output_tokens
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(*map(operator.add, _counts(self), _counts(other)))
 
     def maximum(self, other: Usage) -> Usage:
-        """For each count, the larger of the two."""
+        """Return the larger of the two values for each count."""
         return Usage(*map(max, _counts(self), _counts(other)))
 
     def to_dict(self) -> dict[str, int]:
@@ -292,7 +298,7 @@ class LLMResponse:
     - `no_tool`: True if a small model answered from memory although tools were on offer
     - `citations`: a list of `nbagent.core.citations.Citation`
     - `provider_calls`: calls of tools that the provider ran itself, see `nbagent.core.provider_calls`
-    - `parts`: the content parts in order, if the answer has images; `content` is then its text alone
+    - `parts`: the content parts in order, if the answer has images. `content` is then only the text
     """
 
     content: str
@@ -333,5 +339,5 @@ ORIGINS = {
 
 
 def origin_note(facts: Mapping[str, Any]) -> str:
-    """The note for readers, from an answer's metadata or its row in `trace.calls`; "" if there is none."""
+    """Return the note for readers from an answer's metadata, or from its row in `trace.calls`; "" if there is none."""
     return next((words for name, words in ORIGINS.items() if facts.get(name)), "")

@@ -1,7 +1,7 @@
-"""`ModelRequest`: the content of one request to a model. The loop passes it to the provider, which sends it.
+"""`ModelRequest`: the content of one request to a model. The loop passes the request to the provider, which sends it.
 
-`LLMProvider.resolve` checks the options and converts them to the provider's form, once for each request. The trace, the
-preview and the provider all use its result.
+For each request, `LLMProvider.resolve` checks the options once and converts them to the provider's form. The trace, the
+preview and the provider all use the result.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ Functions = Sequence[dict[str, Any]]
 
 @dataclass(slots=True)
 class Timing:
-    """The provider's measurements while it sends a request, for the trace. A `with` block measures a set-up step."""
+    """The time that the provider needs to prepare a request, for the trace. Each set-up step is measured in a `with`
+    block.
+    """
 
     #: Seconds of set-up before sending: imports, certificates, loading a model.
     setup_s: float = 0.0
@@ -56,7 +58,7 @@ class ModelRequest:
 
     @property
     def reminder_messages(self) -> list[LLMMessage]:
-        """The reminder as a user message; an empty list without one."""
+        """The reminder as a user message; an empty list if there is no reminder."""
         return [LLMMessage("user", f"<reminder>\n{self.reminder}\n</reminder>")] if self.reminder else []
 
     @property

@@ -15,7 +15,7 @@ _STYLE = "display: flex; flex-wrap: wrap; gap: 2px 12px; align-items: center; fo
 
 
 class NotebookBar(tqdm):  # type: ignore[type-arg]  # subscripts fail at run time
-    """A tqdm bar for notebooks. It is shown with `publish`, a method of IPython's display publisher.
+    """A tqdm progress bar for notebooks. `publish`, a method of IPython's display publisher, shows it.
 
     `watchers` are called with each state as HTML, and with "" at the end.
     """

@@ -1,4 +1,5 @@
-"""`Output`: an answer's expected type, as JSON Schema and instructions for the model, and as a check of the answer.
+"""`Output`: the expected type of an answer. It provides a JSON Schema and instructions for the model, and checks the
+answer.
 
 Types are cached, because a batch uses the same one thousands of times.
 """
@@ -37,7 +38,7 @@ Answer again, with the corrected JSON alone."""
 class Output:
     """An answer's expected type. `output_of` creates it.
 
-    - `type_name`: the type as a user writes it, such as `list[Person]`
+    - `type_name`: the type as written in code, such as `list[Person]`
     - `schema`: its JSON Schema, always an object. If the type is not an object, the schema wraps it as the field
       `result`. An empty schema is not sent.
     - `name`: the schema's name, in letters, digits and `_`
@@ -55,7 +56,7 @@ class Output:
     _is_wrapped: bool
 
     def check(self, result: AgentResult, _context: RunContext) -> None:
-        """Set the answer's `data` to its value. See `AnswerCheck`."""
+        """Set `data` to the value in the answer. See `AnswerCheck`."""
         try:
             result.data = self.read(result.content)
         except ValueError as problem:
@@ -64,7 +65,7 @@ class Output:
             raise SentBackError(_CORRECT.format(problem=problem), error) from None
 
     def read(self, text: str) -> Any:
-        """The value in an answer. Raises ValueError with a description for the model."""
+        """Read the value in an answer. If that fails, raises ValueError with a description for the model."""
         from pydantic import ValidationError
 
         try:
@@ -83,7 +84,7 @@ class Output:
 
 
 def output_of(shape: Any) -> Output:
-    """The `Output` of a type: a pydantic model, `list[Model]`, or another type that pydantic supports.
+    """Return the `Output` for a type: a pydantic model, `list[Model]`, or another type that pydantic supports.
 
     Raises `ConfigurationError` for other types.
 

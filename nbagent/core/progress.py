@@ -22,10 +22,10 @@ def progress_bar(
     shown: bool = True,
     watchers: Iterable[Callable[[str], None]] = (),
 ) -> Iterator[Any]:
-    """A tqdm bar for this many units, some of which may already be done. Bytes (`unit="B"`) are shown as kB and MB.
+    """Show a tqdm bar for `total` units, of which `done` are already done. Bytes (`unit="B"`) are shown as kB and MB.
 
-    In a notebook, `watchers` receive each state: see `NotebookBar`. There is no bar in logs and pipes, which can't
-    overwrite a line, or in notebooks that nobody is watching.
+    In a notebook, `watchers` receive each state of the bar (see `NotebookBar`). There is no bar in logs and pipes,
+    which can't overwrite a line, or in notebooks that nobody is watching.
     """
     from tqdm import tqdm
 

@@ -1,8 +1,8 @@
 """Calls of tools that a provider runs itself while it answers, such as a web search.
 
-A decoder yields them as `ToolCall` and `ToolResult` events with only the provider's data. `ProviderCalls` completes
-them, so displays and the trace show them like function calls. In the history they are part of the answer, in the
-provider's own form.
+A decoder yields such calls as `ToolCall` and `ToolResult` events with only the provider's data. `ProviderCalls`
+completes these events, so displays and the trace show the calls like function calls. In the history, the calls are part
+of the answer, in the provider's own form.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from nbagent.core.results import ToolOutcome
 
 @dataclass(slots=True)
 class ProviderCall:
-    """One call. `result` is readable text; None if there is no result yet."""
+    """One call. `result` is readable text, or None if there is no result yet."""
 
     name: str
     arguments: dict[str, Any] = field(default_factory=dict)
@@ -28,21 +28,23 @@ class ProviderCall:
     is_error: bool = False
 
     def begun(self, *, has_ended: bool = False) -> ToolCall:
-        """The event of the call. `has_ended`: whether the provider reported the call only with its result."""
+        """Return the event for the call. `has_ended` says that the provider reported the call only together with its
+        result.
+        """
         return ToolCall("", self.name, self.arguments, {"wire_id": self.id, "has_ended": has_ended})
 
     def ended(self) -> ToolResult:
-        """The event of the result."""
+        """Return the event for the result."""
         about = {"wire_id": self.id, "is_error": self.is_error}
         return ToolResult(self.result or "", self.name, self.arguments, about)
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON data for an answer's metadata."""
+        """Return the call as JSON data, for an answer's metadata."""
         return asdict(self)
 
 
 def events_of(metadata: Mapping[str, Any]) -> Iterator[Event]:
-    """The events of the calls in an answer that arrived in one piece."""
+    """Yield the events for the calls in an answer that was not streamed."""
     for data in metadata.get("provider_calls", ()):
         call = ProviderCall(**data)
         yield call.begun(has_ended=call.result is not None)
@@ -59,11 +61,11 @@ class ProviderCalls:
         self._made: dict[str, tuple[str, float | None]] = {}
 
     def begins(self, wire_id: str) -> None:
-        """The provider runs a tool and has not reported its arguments yet."""
+        """Record that the provider has started a tool, but not reported the arguments yet."""
         self._made.setdefault(wire_id, (new_id("tool"), time()))
 
     def complete(self, event: ToolCall | ToolResult) -> None:
-        """Add our ids to an event. If it is a result, also add the outcome."""
+        """Add nbagent's own ids to an event, and add the outcome to a result."""
         wire_id = str(event.metadata.get("wire_id") or "")
         now, about = time(), dict(event.metadata)
         began = None if about.pop("has_ended", False) else now

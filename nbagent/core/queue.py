@@ -1,4 +1,4 @@
-"""The queue of one agent's runs, which run one at a time, even across event loops and threads."""
+"""The queue of one agent's runs, which take place one at a time, even across event loops and threads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nbagent.errors import AgentBusyError
 
 
 class RunQueue:
-    """First in, first out. Runs enter and leave it through their `QueueEntry`."""
+    """A first-in, first-out queue of runs. Runs enter and leave it through their `QueueEntry`."""
 
     def __init__(self) -> None:
         #: The streams of the agent's runs, by `id`, while they are referenced.
@@ -26,7 +26,7 @@ class RunQueue:
 
     @property
     def entries(self) -> list[QueueEntry]:
-        """The current run and the waiting ones, in order."""
+        """The current run and the waiting runs, in order."""
         with self._lock:
             current = [] if self._current is None else [self._current]
             return current + [entry for _, entry in self._waiting]
@@ -51,7 +51,7 @@ class RunQueue:
             raise
 
     def advance(self) -> None:
-        """End the turn of the current entry and let the next one in."""
+        """End the current entry's turn, and start the next entry's."""
         with self._lock:
             while self._waiting:
                 future, self._current = self._waiting.popleft()
@@ -65,7 +65,8 @@ class RunQueue:
 class QueueEntry:
     """One run in its agent's queue, and the task that reads the run's events.
 
-    That task may not call the same agent again before the run is over: both would wait forever.
+    That task may not call the same agent again before the run is over, because the run and the call would wait for each
+    other forever.
     """
 
     queue: RunQueue
@@ -94,7 +95,8 @@ class QueueEntry:
     async def enter(self, enclosing: Set[QueueEntry] = frozenset(), blocked_threads: Set[int] = frozenset()) -> None:
         """Wait until the agent's earlier runs are over. Raises `AgentBusyError` if one of them waits for this run.
 
-        `enclosing` contains the runs that wait for this one, and `blocked_threads` the threads that do.
+        `enclosing` contains the runs that wait for this run, and `blocked_threads` contains the threads that wait for
+        it.
         """
         earlier = self.queue.entries
         is_inside = any(outer.active and outer.queue is self.queue for outer in enclosing)

@@ -16,9 +16,9 @@ Thinking = bool | ThinkingLevel | Literal["on", "off", "none"] | Mapping[str, An
 
 
 class RequestOptions(TypedDict, total=False):
-    """Options of one request. Each has one name for all providers.
+    """The options of one request. An option has the same name for all providers.
 
-    `extra_body` is merged into the request body, for fields that only one provider has.
+    `extra_body` is merged into the request body. Use it for fields that only one provider has.
 
     >>> agent.chat_sync("Hi", temperature=0, extra_body={"top_k": 40})      # doctest: +SKIP
     """
@@ -35,7 +35,7 @@ class RequestOptions(TypedDict, total=False):
 
 
 class LabelledOptions(RequestOptions, total=False):
-    """Request options, and labels for runs: see `Agent.tagged`."""
+    """Request options, and labels for runs (see `Agent.tagged`)."""
 
     tags: Iterable[str] | None
     user: str | None
@@ -44,7 +44,9 @@ class LabelledOptions(RequestOptions, total=False):
 
 
 class RunOptions(LabelledOptions, total=False):
-    """Options that `Agent.chat`, `chat_sync` and `extract` pass to `chat_stream`, which explains them."""
+    """The options that `Agent.chat`, `chat_sync` and `extract` pass to `chat_stream`, whose documentation explains
+    them.
+    """
 
     use_tools: bool
     tools: str | Iterable[str] | None

@@ -51,25 +51,27 @@ class Provider(Protocol):
 
 
 class Price(Protocol):
-    """An answer's cost. `nbagent.pricing.price_at` implements it."""
+    """Calculates the cost of an answer. `nbagent.pricing.price_at` implements it."""
 
     def __call__(
         self, usage: Usage, model: str, provider: Provider, raw: Any = None, is_batched: bool = False
     ) -> float | None:
-        """US dollars; `raw` is the provider's own usage object. None if the price is unknown."""
+        """Return the cost in US dollars, or None if the price is unknown. `raw` is the provider's own usage object."""
 
 
 class Tools(Protocol):
     """The loop's interface to a tool executor. `nbagent.functions.executor.ToolExecutor` implements it."""
 
     def list_functions(self) -> list[dict[str, Any]]:
-        """The definitions of the tools that are on offer now."""
+        """Return the definitions of the tools that are on offer now."""
 
     def is_parallel(self, name: str) -> bool:
-        """Whether the tool may run at the same time as others."""
+        """Whether the tool may run at the same time as other tools."""
 
     async def run(self, call: FunctionCall, interrupted: list[ToolOutcome] | None = None) -> ToolOutcome:
-        """Run one call. Failures are returned, not raised. If it is interrupted, its outcome goes to `interrupted`."""
+        """Run one call. Failures are returned, not raised. If the call is interrupted, its outcome is added to
+        `interrupted`.
+        """
 
 
 class Speakers(Protocol):
@@ -78,10 +80,10 @@ class Speakers(Protocol):
     speaker: str
 
     def take(self) -> list[LLMMessage]:
-        """Set the run's provider and tools to the next agent's. Returns the conversation as that agent reads it."""
+        """Switch the run to the next agent's provider and tools. Returns the conversation as that agent reads it."""
 
     def end_turn(self) -> None:
-        """Called when the turn and its calls are over."""
+        """Called when a turn and its tool calls are over."""
 
     def passes_on(self) -> bool:
         """Called after an answer. Returns whether another agent speaks now."""
@@ -165,7 +167,7 @@ class Run:
         self.result = AgentResult(run_id=self.run_id)
 
     def started(self, text: str, messages: Sequence[LLMMessage] = (), after: LLMMessage | None = None) -> Event:
-        """The first event, with the run's origin."""
+        """Return the first event, which contains the run's origin."""
         here = self.history.here
         here.branch = here.branch or self.run_id
         metadata = {
@@ -180,7 +182,7 @@ class Run:
         return RunStarted(text, metadata=metadata, messages=messages, after=after)
 
     def next_request(self) -> ModelRequest:
-        """The next request, with the current history and tools."""
+        """Return the next request, with the current history and tools."""
         messages = list(self.history.messages) if self.speakers is None else self.speakers.take()
         if self.instructions:
             system = messages.pop(0).text if messages[0].role == "system" else ""
@@ -198,7 +200,9 @@ class Run:
         return history.strategy == "server" and self.provider.can_compact(history.max_tokens or 0)
 
     def until_time_is_up(self, step: AsyncGenerator[Event]) -> AsyncGenerator[Event]:
-        """The events of a step, which is cut short when this run's time is up, whatever it is waiting for."""
+        """Yield the events of a step. The step is cut short when this run's time is up, whatever the step is waiting
+        for.
+        """
         return step if self.spent.seconds_left() is None else self._until_time_is_up(step)
 
     async def _until_time_is_up(self, step: AsyncGenerator[Event]) -> AsyncGenerator[Event]:
@@ -236,7 +240,7 @@ class Run:
                 await self.within(checking)
 
     def run_context(self, **of_call: Any) -> RunContext:
-        """A `RunContext` of this run, for a tool or a check."""
+        """Return a `RunContext` of this run, for a tool or a check."""
         return RunContext(
             run_id=self.run_id,
             source=self.origin.get("source"),
@@ -249,7 +253,7 @@ class Run:
         )
 
     async def within(self, work: Awaitable[T]) -> T:
-        """Await code of this run, such as a check. Agents that it calls count as called by this run."""
+        """Await code of this run, such as a check. Agents that this code calls count as called by this run."""
 
         async def awaited() -> T:
             return await work
@@ -257,13 +261,13 @@ class Run:
         return await asyncio.create_task(awaited(), context=self.inner_context())
 
     def inner_context(self, **changes: Any) -> Context:
-        """A context for code of this run that the run waits for: a changed copy of the current one."""
+        """Return a changed copy of the current context, for code of this run that the run waits for."""
         return self.own_context(enclosing=current.get().enclosing | {self.entry}, **changes)
 
     def own_context(self, call: RunContext | None = None, **changes: Any) -> Context:
-        """A context for code of this run, such as a tool's `call`: a changed copy of the current one.
+        """Return a changed copy of the current context, for code of this run, such as a tool with its `call`.
 
-        Without a `call`, printed output still belongs to the call that started the run.
+        Without a `call`, the code's printed output belongs to the call that started the run.
         """
         call = call or RunContext(output=current.get().call.output)
         return context_with(**{"run": self, "account": self.spent, "call": call, "report_event": None, **changes})

@@ -1,4 +1,4 @@
-"""`RunContext`: a tool's view of the run that called it, with a method to report progress."""
+"""`RunContext`: a tool's view of the run that called the tool, with a method to report progress."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from nbagent.core.tool_output import ToolOutput
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """A tool's view of its run. A parameter with this annotation is filled in and hidden from the model.
+    """A tool's view of its run. A tool's parameter with this annotation is filled in and hidden from the model.
 
     - `run_id`, `call_id`, `tool_call_id`: as in the tables of `agent.trace`
-    - `tool_name`: the name that the model called
+    - `tool_name`: the tool's name, as the model called it
     - `step`: the number of the model's request in this run, from 1
     - `attempt`: 1 for the first attempt at this call, 2 for the first retry (`tool(retries=…)`) and so on
-    - `source`, `agent_name`: the caller, as in `trace.runs`: "magic", "panel" or "python", and the name of the agent's
-      variable; for an agent that another agent called, "agent" and the name of its tool
+    - `source`, `agent_name`: the caller, as in `trace.runs`. `source` is "magic", "panel" or "python", and `agent_name`
+      is the name of the agent's variable. If another agent called this agent, they are "agent" and the name of this
+      agent's tool
     - `cell_id`, `execution_count`: the notebook cell of the prompt, if there is one
     - `agent`: the `Agent`, with its conversation and its trace
-    - `deps`: the value of `chat(..., deps=…)`, or else `agent.deps`: any object, such as a connection, the user or
-      settings. It stays in this process and never reaches a model, trace, file or `repr`.
+    - `deps`: the value of `chat(..., deps=…)`, or else `agent.deps`. It can be any object, such as a connection, the
+      user or settings. It stays in this process and never reaches a model, trace, file or `repr`.
 
-    If `ToolExecutor.execute` calls the tool outside a run, all but `tool_name` and `attempt` are None.
+    If `ToolExecutor.execute` calls the tool outside a run, all fields except `tool_name` and `attempt` are None.
 
     >>> from nbagent import RunContext, tool
     >>> @tool
@@ -51,11 +52,12 @@ class RunContext:
     output: ToolOutput | None = field(default=None, repr=False, compare=False)
 
     def report(self, progress: float | str) -> None:
-        """Show the call's progress to the user, not the model: a number from 0 to 1, or text such as "page 3 of 8".
+        """Show the call's progress to the user, but not to the model.
 
-        Cells and panels show it with the call, as a bar if it is a number. Streams and `trace.events` have a
-        `tool_progress` event for it, at most ten a second. Callable from any thread. After the call and outside runs,
-        it does nothing.
+        `progress` is a number from 0 to 1, or text such as "page 3 of 8". Cells and panels show it with the call, and a
+        number is shown as a bar. In streams and `trace.events`, it is a `tool_progress` event; there are at most ten of
+        these a second. This method can be called from any thread. It does nothing after the call has ended, or outside
+        runs.
 
         >>> RunContext().report(0.4)
         """

@@ -1,4 +1,4 @@
-"""The events of one run as an iterator, for `async for` and plain `for`, or as callbacks."""
+"""Provides the events of one run as an iterator, for `async for` and plain `for`, or as callbacks."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from nbagent.core.run import Run
 
 
 class StreamingHandler:
-    """Callbacks of a run, sync or async. Override the ones you need.
+    """The callbacks for a run. Override the methods that you need, as sync or async functions.
 
-    `on_complete` is called once per run, and `on_retry` when the current turn's text starts over.
+    `on_complete` is called once per run. `on_retry` is called when the text of the current turn starts over.
     """
 
     def on_token(self, token: str) -> Any:
@@ -38,25 +38,25 @@ class StreamingHandler:
         """The model called a tool."""
 
     def on_tool_result(self, call: FunctionCall, result: str) -> Any:
-        """A tool returned; `result` is the text for the model."""
+        """A tool returned. `result` is the text for the model."""
 
     def on_retry(self) -> Any:
         """The request is sent again: discard this turn's text so far."""
 
     def on_complete(self, content: str) -> Any:
-        """The run is over; `content` is the final answer."""
+        """The run is over. `content` is the final answer."""
 
     def on_error(self, exception: BaseException) -> Any:
         """The run failed."""
 
 
 class AgentStream:
-    """The events of one run. The run starts with the first step of the iteration and stops at a `break`.
+    """The events of one run. The run starts when the iteration starts, and stops at a `break`.
 
-    Iterate over it with `async for` on any event loop, or with a plain `for` in a script or a notebook cell. As a
-    context manager, it is closed at the end of the block. Afterwards `result()` returns the `AgentResult` or raises the
-    run's error. If the run fails, the iteration ends with an `error` event and then raises the error, unless the stream
-    was created with `raise_errors=False`.
+    Iterate over it with `async for` on any event loop, or with a plain `for` in a script or a notebook cell. If you use
+    the stream as a context manager, it is closed at the end of the block. Afterwards, `result()` returns the
+    `AgentResult` or raises the run's error. If the run fails, the iteration ends with an `error` event and then raises
+    the error, unless the stream was created with `raise_errors=False`.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class AgentStream:
 
     @property
     def waits(self) -> bool:
-        """Whether this prompt would have to wait for the agent's earlier ones."""
+        """Whether this prompt would have to wait for the agent's earlier prompts."""
         return bool(self._entry.queue.entries)
 
     def __aiter__(self) -> AsyncGenerator[AnyEvent]:
@@ -151,7 +151,7 @@ class AgentStream:
             run_sync(running.aclose())
 
     async def aclose(self) -> None:
-        """Stop the run if it is not over. If another task reads its events, that task receives a `CancelledError`."""
+        """Stop the run if it is not over. A task that is reading the events receives a `CancelledError`."""
         if self._events is None:
             return
         reader = self._entry.reader
@@ -210,7 +210,7 @@ class AgentStream:
         return self.result()
 
     def preview(self) -> Preview:
-        """The first request that this run would send if it started now. Nothing is sent, and nothing changes.
+        """Return the first request that this run would send if it started now. Nothing is sent, and nothing changes.
 
         Raises `ConfigurationError` if a tool's name, a limit or an option is wrong.
 
@@ -219,7 +219,9 @@ class AgentStream:
         return preview(self._new_run(self._entry, True), self._message)
 
     def result(self) -> AgentResult:
-        """The result of the finished run. Raises the error that ended it, or `RuntimeError` if it is not over."""
+        """Return the result of the finished run. Raises the error that ended the run, or `RuntimeError` if it is not
+        over.
+        """
         if self._error is not None:
             raise self._error
         if self._result is None:

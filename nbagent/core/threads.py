@@ -3,7 +3,7 @@
 All agents' tools share a limited number of threads: NBAGENT_TOOL_THREADS, 64 by default. If a tool
 calls an agent, that agent's tools have a separate limit, so they always get a thread.
 
-A browser has no threads: there, functions run where they are awaited, and no time limit ends them.
+A browser has no threads, so functions run where they are awaited, and no time limit ends them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MAX_TOOL_THREADS, THREADS_VARIABLE = 64, "NBAGENT_TOOL_THREADS"
 
 
 def max_tool_threads() -> int:
-    """How many sync tools may run at the same time. Raises `ConfigurationError` if the variable is invalid.
+    """Return how many sync tools may run at the same time. Raises `ConfigurationError` if the variable is invalid.
 
     >>> max_tool_threads()
     64
@@ -48,8 +48,8 @@ def max_tool_threads() -> int:
 class DaemonThreads:
     """A pool of threads. A new thread starts if none is idle, up to `limit()` for each level of nested runs.
 
-    Unlike the threads of a `ThreadPoolExecutor`, daemon threads don't keep a process alive while a tool still runs. A
-    thread ends after a minute without work.
+    Unlike the threads of a `ThreadPoolExecutor`, these daemon threads don't keep the process alive while a tool is
+    still running. A thread ends after a minute without work.
     """
 
     def __init__(
@@ -73,10 +73,11 @@ class DaemonThreads:
         self._waiting: defaultdict[int, deque[Job]] = defaultdict(deque)
 
     async def run(self, function: Callable[..., T], *args: Any) -> T:
-        """Call the function in a thread. A copy of this task's context routes notebook output to its cell.
+        """Call the function in a thread, with a copy of this task's context, so notebook output goes to the task's
+        cell.
 
-        Cancelling does not stop a running function unless `interrupts` is set. In that case, the function receives a
-        KeyboardInterrupt and has a moment to end.
+        Cancelling does not stop a running function unless the pool's `interrupts` is set. In that case, the function
+        receives a KeyboardInterrupt and has a moment to end.
         """
         if IN_BROWSER:
             return contextvars.copy_context().run(function, *args)

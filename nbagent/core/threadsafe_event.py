@@ -7,13 +7,13 @@ from contextlib import suppress
 
 
 class ThreadsafeEvent(asyncio.Event):
-    """An event for the running loop."""
+    """An event that belongs to the running event loop."""
 
     def __init__(self) -> None:
         super().__init__()
         self._home = asyncio.get_running_loop()
 
     def set_from_thread(self) -> None:
-        """Set the event soon. Call this from any thread."""
+        """Set the event from any thread. This takes effect when the event loop next runs."""
         with suppress(RuntimeError):  # its loop is closed
             self._home.call_soon_threadsafe(self.set)

@@ -1,4 +1,4 @@
-"""The printed output, displays and progress of a running tool call, with limits. New output is announced."""
+"""Collects the printed output, displays and progress of a running tool call, up to limits, and announces new output."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Part = dict[str, str]
 
 
 class ToolOutput:
-    """The output of one call. Tools write to it from any thread; `announce()` is called on `loop` soon afterwards."""
+    """The output of one call. Tools write to it from any thread, and `announce()` is soon called on `loop`."""
 
     def __init__(self, announce: Callable[[], None], loop: asyncio.AbstractEventLoop) -> None:
         self.parts: list[Part] = []
@@ -53,7 +53,7 @@ class ToolOutput:
             self._schedule()
 
     def display(self, bundle: dict[str, Any], display_id: str | None = None, *, update: bool = False) -> None:
-        """Add a display, or replace the one with this id."""
+        """Add a display, or update the display with this id."""
         with self._lock:
             part = self._bounded(bundle)
             if update:
@@ -75,20 +75,20 @@ class ToolOutput:
             self._schedule()
 
     def report(self, progress: float | str) -> None:
-        """Report the call's progress: from 0 to 1, or in words."""
+        """Report the call's progress, as a number from 0 to 1 or as text."""
         with self._lock:
             is_text = isinstance(progress, str)
             self._progress = shortened(" ".join(str(progress).split()), MAX_PROGRESS) if is_text else float(progress)
             self._schedule()
 
     def new_progress(self) -> float | str | None:
-        """The latest report; None if there is no new one."""
+        """Return the latest progress report, or None if there is no new report."""
         with self._lock:
             progress, self._progress = self._progress, None
             return progress
 
     def shown(self) -> list[Part]:
-        """A copy of the output so far."""
+        """Return a copy of the output so far."""
         with self._lock:
             self.has_new_parts = False
             return [dict(part) for part in self.parts]
@@ -99,7 +99,7 @@ class ToolOutput:
         return self.shown()
 
     def images(self) -> list[dict[str, Any]]:
-        """The images so far, as content parts."""
+        """Return the images so far, as content parts."""
         shown = [(kind, part[kind]) for part in self.shown() for kind in IMAGE_TYPES if kind in part]
         return [{"type": "image", "media_type": kind, "data": data} for kind, data in shown]
 
@@ -135,7 +135,7 @@ class ToolOutput:
 
 
 def as_on_terminal(text: str) -> str:
-    r"""The text as a terminal shows it: text after `\r` replaces the line, as in progress bars.
+    r"""Return the text as a terminal shows it. Text after `\r` replaces the line, as in progress bars.
 
     >>> as_on_terminal("10 %\r20 %\r\ndone")
     '20 %\ndone'

@@ -1,6 +1,6 @@
-"""A run of a single tool call that comes from a client of this process instead of a model.
+"""Runs a single tool call that comes from a client of this process instead of a model.
 
-It has the usual events, so the trace records it like any other run.
+The run has the usual events, so the trace records it like any other run.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ _NO_MODEL: Any = None
 
 
 async def run_tool(call: FunctionCall, tools: Tools, **of_run: Any) -> AsyncGenerator[Event]:
-    """The events of the run, from `run_started` to `done`. It waits for no other run, and belongs to no conversation.
+    """Yield the events of the run, from `run_started` to `done`. The run waits for no other run, and belongs to no
+    conversation.
 
-    If the tool fails, the run's status is "error". If the reader stops, the call is interrupted.
+    If the tool fails, the run's status is "error". If the caller stops iterating, the call is interrupted.
     """
     run = Run(
         entry=QueueEntry(RunQueue()),

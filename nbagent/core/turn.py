@@ -45,7 +45,7 @@ def _host_and_port(base_url: str) -> tuple[str | None, int | None]:
 
 
 class Turn:
-    """One model request and the tool calls in its answer. Read the events of its `steps` inside a `with` block."""
+    """One model request and the tool calls in its answer. Iterate over the `steps` inside a `with` block."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -120,7 +120,7 @@ class Turn:
             messages[index + 1 : index + 1] = results
 
     def steps(self) -> Iterator[AsyncGenerator[Event]]:
-        """The steps of the turn, in order."""
+        """Yield the events of the turn, step by step."""
         if self.run.history.strategy != "trim":
             yield self.summarise()
         yield self.ask_model()
@@ -274,8 +274,8 @@ class Turn:
     async def summarise(self) -> AsyncGenerator[Event]:
         """Replace the oldest messages with a summary if the history exceeds its limits.
 
-        If no summary can be made, the messages are dropped and the run continues. Does nothing if the provider itself
-        summarises.
+        If the summary fails, the messages are dropped, and the run continues. If the provider itself summarises, this
+        does nothing.
         """
         run = self.run
         if run.provider_summarises or not (oldest := run.history.messages_to_drop()):
@@ -389,7 +389,9 @@ class Turn:
         return self.run.emit(events.ToolCall("", call.name, call.arguments, self._call_metadata(0)), self.meta)
 
     async def run_tools(self) -> AsyncGenerator[Event]:
-        """Run the calls, concurrently if their tools allow it. Yields results as they arrive; keeps the call order."""
+        """Run the calls, concurrently if their tools allow it. Yields results as they arrive. The history has them in
+        call order.
+        """
         run = self.run
         count = run.spent.take_tool_calls(len(self.calls))
         for index in range(count, len(self.calls)):

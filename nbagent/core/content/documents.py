@@ -1,4 +1,4 @@
-"""Documents in messages. A text file becomes text between marks; a PDF becomes a content part.
+"""Documents in messages. A text file becomes text between marks, and a PDF becomes a content part.
 
 The part is plain JSON data: `{"type": "document", "media_type": "application/pdf", "data": base64 str, "name": str,
 "pages": int}`. Providers that read PDFs get the file itself; others get its text.
@@ -23,17 +23,19 @@ Part = dict[str, Any]
 
 
 def is_document(part: Mapping[str, Any]) -> bool:
-    """Whether a part is a document in our form. A provider's own form has no `data`."""
+    """Whether a part is a document in nbagent's own form. A provider's form has no `data`."""
     return part.get("type") == "document" and "data" in part
 
 
 def has_document(content: str | Iterable[Mapping[str, Any]]) -> bool:
-    """Whether a message's content has a document."""
+    """Whether a message's content includes a document."""
     return not isinstance(content, str) and any(map(is_document, content))
 
 
 def pdf_part(data: bytes, name: str) -> Part:
-    """A PDF's content part. Raises `ConfigurationError` if providers refuse it: too large, broken or encrypted."""
+    """Return the content part for a PDF. Raises `ConfigurationError` if providers would refuse the PDF because it is
+    too large, broken or encrypted.
+    """
     if len(data) > MAX_PDF_BYTES:
         limit = f"PDFs of more than {MAX_PDF_BYTES // 10**6} MB can't be sent"
         raise ConfigurationError(f"{name} is {len(data) / 1e6:.1f} MB: {limit}. Split it, or pass its text.")
@@ -46,7 +48,8 @@ def pdf_part(data: bytes, name: str) -> Part:
 
 
 def file_part(data: bytes, name: str) -> Part | None:
-    """The content part of a PDF or a text file; None if it is neither. Raises `ConfigurationError` if it is too large.
+    """Return the content part of a PDF or a text file, or None for other data. Raises `ConfigurationError` if the file
+    is too large.
 
     >>> file_part(b"Dear Sir", "letter.txt")["text"]
     '\\n\\n<attached name="letter.txt" about="8 characters">\\nDear Sir\\n</attached>'
@@ -66,13 +69,15 @@ def file_part(data: bytes, name: str) -> Part | None:
 
 
 def as_text(part: Mapping[str, Any]) -> Part:
-    """A PDF's text, with a note that it is only text. Raises `ConfigurationError` if it has none."""
+    """Return a PDF's text, with a note that the model sees only the text. Raises `ConfigurationError` if the PDF has no
+    text.
+    """
     text = pages_text(pdf_pages(base64.b64decode(part["data"]))[0])
     return _attached(part["name"], f"PDF, {_pages(part)}; only its text, without pictures and layout", text)
 
 
 def document_note(part: Mapping[str, Any], why: str = "") -> str:
-    """A note that replaces a document: a short description, and `why` it is missing.
+    """Return a note that replaces a document. It describes the document briefly and says `why` it is missing.
 
     >>> document_note({"name": "paper.pdf", "pages": 3})
     '[document: paper.pdf, 3 pages]'

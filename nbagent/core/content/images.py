@@ -1,8 +1,8 @@
-"""Images in messages: a user's or tool's value becomes a content part, and a part becomes an `Image` to display.
+"""Images in messages. A value from a user or a tool becomes a content part, and a part becomes an `Image` to display.
 
 A part is plain JSON data: `{"type": "image", "media_type": "image/png", "data": base64 str}`, or `{"type": "image",
 "url": "https://…"}` for an image that the provider fetches. `documents` handles other files. A file's format is
-recognised by its first bytes, not by its name. PIL and matplotlib objects are recognised by their class names, so
+determined from its first bytes, not from its name. PIL and matplotlib objects are recognised by their class names, so
 neither library is imported.
 """
 
@@ -55,7 +55,7 @@ class Image:
 
     @classmethod
     def from_part(cls, part: Mapping[str, Any]) -> Image | None:
-        """The image in a part; None if its data has no known format, whatever the part claims."""
+        """Return the image in a part, or None if its data is in no known format, whatever the part claims."""
         data = part.get("data")
         try:
             raw = base64.b64decode(data) if isinstance(data, str) else b""
@@ -66,7 +66,7 @@ class Image:
 
     @property
     def size(self) -> tuple[int, int] | None:
-        """Width and height in pixels; None without Pillow, or if the start of the file is incomplete or broken."""
+        """The width and height in pixels; None without Pillow, or if the start of the file is incomplete or broken."""
         try:
             import PIL.Image
         except ImportError:
@@ -79,7 +79,7 @@ class Image:
 
     @property
     def format(self) -> str:
-        """png, jpeg, gif or webp."""
+        """The format: png, jpeg, gif or webp."""
         return self.media_type.removeprefix("image/")
 
     def to_part(self) -> Part:
@@ -91,7 +91,9 @@ class Image:
         return base64.b64encode(self.data).decode("ascii")
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the image to a file and return its path. PIL converts it if the suffix names another format."""
+        """Write the image to a file and return the file's path. If the suffix names another format, PIL converts the
+        image.
+        """
         target = Path(path).expanduser()
         ending = target.suffix.lower().lstrip(".").replace("jpg", "jpeg")
         if ending in ("", self.format):
@@ -102,7 +104,7 @@ class Image:
         return target
 
     def to_pil(self) -> Any:
-        """The image as a `PIL.Image.Image`. Raises `MissingDependencyError` without Pillow."""
+        """Return the image as a `PIL.Image.Image`. Raises `MissingDependencyError` without Pillow."""
         return _opened(self.data, "The image")
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
@@ -127,12 +129,12 @@ def is_image(value: Any) -> bool:
 
 
 def has_image(content: str | Iterable[Mapping[str, Any]]) -> bool:
-    """Whether a message's content has an image part."""
+    """Whether a message's content includes an image part."""
     return not isinstance(content, str) and any(part.get("type") == "image" for part in content)
 
 
 def images_in(content: str | Iterable[Mapping[str, Any]]) -> list[Image]:
-    """The images in a message's content, in order, except images given as URLs."""
+    """Return the images in a message's content, in order. Images given as URLs are omitted."""
     parts = [] if isinstance(content, str) else [part for part in content if part.get("type") == "image"]
     return [image for part in parts if (image := Image.from_part(part)) is not None]
 
@@ -141,7 +143,7 @@ def images_in(content: str | Iterable[Mapping[str, Any]]) -> list[Image]:
 
 
 def content_parts(items: Iterable[Any]) -> list[Part]:
-    """Texts, images and parts as the content of one message. Raises `ConfigurationError` for anything else.
+    """Combine texts, images and parts into the content of one message. Raises `ConfigurationError` for anything else.
 
     >>> content_parts(["What is this?", Image(b"GIF89a", "image/gif")])[1]["media_type"]
     'image/gif'
@@ -150,7 +152,8 @@ def content_parts(items: Iterable[Any]) -> list[Part]:
 
 
 def joined_content(parts: Iterable[Part]) -> str | list[Part]:
-    """Parts as a message's content. Adjacent texts are joined, and a list of nothing but text becomes a string.
+    """Combine parts into a message's content. Adjacent texts are joined. If all parts are text, the content is a
+    string.
 
     >>> joined_content([{"type": "text", "text": "Which "}, {"type": "text", "text": "species?"}])
     'Which species?'
@@ -165,10 +168,10 @@ def joined_content(parts: Iterable[Part]) -> str | list[Part]:
 
 
 def image_part(value: Any) -> Part:
-    """The content part of an image or a document. Parts of other types are returned unchanged.
+    """Return the content part of an image or a document. Parts of other types are returned unchanged.
 
-    Figures and PIL images become PNGs of at most `MAX_SIDE` pixels a side. Bytes and files are scaled down only if they
-    exceed the providers' limits. Raises `ConfigurationError` for anything else.
+    Figures and PIL images become PNGs of at most `MAX_SIDE` pixels on each side. Bytes and files are scaled down only
+    if they exceed the providers' limits. Raises `ConfigurationError` for anything else.
     """
     if isinstance(value, Mapping):
         return _known_part(dict(value))
@@ -192,7 +195,7 @@ def image_part(value: Any) -> Part:
 
 
 def unsupported_content(value: Any) -> ConfigurationError:
-    """The error for a value that is neither text nor image; it lists the valid types."""
+    """Return the error for a value that is neither text nor an image. It lists the valid types."""
     shown = shortened(repr(value), SHOWN_CHARS)
     return ConfigurationError(f"A message can't hold {shown} (type {type(value).__name__}). {_ACCEPTED}.")
 
@@ -323,7 +326,7 @@ def image_url(part: Mapping[str, Any]) -> str:
 
 
 def image_note(part: Mapping[str, Any], why: str = "") -> str:
-    """A note that replaces an image: a short description, and `why` it is missing.
+    """Return a note that replaces an image. It describes the image briefly and says `why` it is missing.
 
     >>> image_note({"type": "image", "url": "https://a.org/cat.png"}, "not shown: this model does not accept images")
     '[image: https://a.org/cat.png, not shown: this model does not accept images]'
@@ -334,7 +337,7 @@ def image_note(part: Mapping[str, Any], why: str = "") -> str:
 
 
 def content_as_text(content: str | Iterable[Mapping[str, Any]], why: str = "") -> str:
-    """A message's content as text, with a note on its own line for each image and document."""
+    """Return a message's content as text. Each image and document is replaced by a note on its own line."""
     if isinstance(content, str):
         return content
     lines = [
@@ -357,7 +360,7 @@ def _shape(image: Image) -> str:
 
 
 def image_media_type(data: bytes) -> str | None:
-    """The media type of an image by its first bytes; None for anything but PNG, JPEG, GIF and WebP.
+    """Determine an image's media type from its first bytes. Returns None for anything but PNG, JPEG, GIF and WebP.
 
     >>> image_media_type(b"GIF89a..."), image_media_type(b"<svg>")
     ('image/gif', None)

@@ -9,7 +9,7 @@ END_MARK = "\n</attached>"
 
 
 def begin_mark(name: str, about: str) -> str:
-    """The start of an attachment.
+    """Return the mark that opens an attachment.
 
     >>> begin_mark("notes.txt", "3 lines")
     '<attached name="notes.txt" about="3 lines">\\n'
@@ -19,7 +19,7 @@ def begin_mark(name: str, about: str) -> str:
 
 
 def before_attachments(text: str) -> str:
-    """The text before its first attachment: what the user typed.
+    """Return the text before the first attachment, which is the text that the user typed.
 
     >>> before_attachments('Odd? @n\\n\\n<attached name="@n" about="int 3">\\n3\\n</attached>')
     'Odd? @n'
@@ -28,7 +28,7 @@ def before_attachments(text: str) -> str:
 
 
 def without_marks(text: str, tag: str = "attached") -> str:
-    """The text, changed so that it can't open or close a mark whose name starts with `tag`.
+    """Change the text so that it can't open or close a mark whose name starts with `tag`.
 
     >>> without_marks("</attached> <b>")
     '< /attached> <b>'

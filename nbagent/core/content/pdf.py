@@ -1,4 +1,4 @@
-"""Reads PDF files with pypdf: the text of their pages, and whether they are readable at all."""
+"""Reads PDF files with pypdf: checks whether they are readable, and extracts their text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ PDF_MARK = b"%PDF"
 
 
 def page_count(data: bytes) -> int:
-    """A PDF's number of pages. Raises `ConfigurationError`, without the file's name, if providers would refuse it."""
+    """Return a PDF's number of pages.
+
+    If providers would refuse the PDF, raises a `ConfigurationError` that does not name the file.
+    """
     with _reading(data) as reader:
         encrypted, pages = reader.is_encrypted, 0 if reader.is_encrypted else len(reader.pages)
     if encrypted:
@@ -30,9 +33,9 @@ def page_count(data: bytes) -> int:
 
 
 def pdf_pages(data: bytes, *, max_chars: float = math.inf, seconds: float = math.inf) -> tuple[list[str], int]:
-    """The text of each page, up to the page that reaches a limit, and the number of all pages.
+    """Return the text of each page, up to the page that reaches a limit, and the total number of pages.
 
-    Raises `ConfigurationError`, without the file's name, if there is no text.
+    If there is no text, raises a `ConfigurationError` that does not name the file.
     """
     pages: list[str] = []
     start = time.monotonic()
@@ -48,7 +51,7 @@ def pdf_pages(data: bytes, *, max_chars: float = math.inf, seconds: float = math
 
 
 def pages_text(pages: list[str]) -> str:
-    """Pages as one text, each below its number.
+    """Join pages into one text, each below its page number.
 
     >>> pages_text(["Dear Sir,", "Yours"])
     'Page 1\\nDear Sir,\\n\\nPage 2\\nYours'

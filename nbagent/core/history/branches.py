@@ -1,8 +1,8 @@
-"""Branches: histories of this conversation or earlier ones that can be continued.
+"""Branches: versions of this conversation and of earlier ones, each of which can be continued.
 
 A branch is a list of messages. Branches of one conversation share the messages up to the prompt where they diverge.
-`ContextManager` undoes a turn by going back in a branch. To change a prompt, it goes back in a copy of the branch. An
-agent's fork is a separate history that shares the same messages.
+`ContextManager` undoes a turn by removing it from the branch. To change a prompt, it removes the turn from a copy of
+the branch. An agent's fork is a separate history that shares the same messages.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ TITLE_CHARS = 60
 
 @dataclass(eq=False, slots=True, repr=False)
 class Branch:
-    """A history without its system message. `agent.context.switch(branch)` continues it."""
+    """The history of one branch, without the system message. `agent.context.switch(branch)` continues it."""
 
     conversation_id: str
     messages: list[LLMMessage] = field(default_factory=list)
@@ -30,12 +30,12 @@ class Branch:
 
     @property
     def questions(self) -> list[LLMMessage]:
-        """The prompts: the messages that open turns."""
+        """The branch's prompts, which are the messages that open turns."""
         return [message for message in self.messages if message.opens_turn]
 
     @property
     def title(self) -> str:
-        """The first prompt on one line, shortened, and the number of prompts.
+        """The first prompt, shortened to one line, and the number of prompts.
 
         >>> Branch("conv_1", [LLMMessage("user", "Why?")]).title
         'Why? · 1 prompt'
@@ -51,7 +51,7 @@ class Branch:
 
 
 def parting(one: Branch, other: Branch) -> tuple[LLMMessage | None, LLMMessage | None]:
-    """The prompts at which two branches diverge, one in each; None if a branch has ended."""
+    """Return the prompts at which two branches diverge, one from each branch. A branch that ends there has None."""
     shared = {id(message) for message in other.messages}
     last = next((message for message in reversed(one.messages) if id(message) in shared), None)
     return _question_after(last, one), _question_after(last, other)
@@ -63,10 +63,10 @@ def _question_after(last: LLMMessage | None, branch: Branch) -> LLMMessage | Non
 
 
 def versions(question: LLMMessage, here: Branch, branches: Sequence[Branch]) -> list[Branch]:
-    """One branch for each version of a prompt, in the order in which the versions were first sent.
+    """Return one branch for each version of a prompt, in the order in which the versions were first sent.
 
-    Other versions are branches that diverge from `here` at the prompt. A version's most recently used branch represents
-    it.
+    Other versions are in branches that diverge from `here` at the prompt. If several branches contain a version, the
+    most recently used one is returned.
     """
     place = {id(each): index for index, each in enumerate(here.questions)}
     found: dict[int, Branch] = {}

@@ -41,12 +41,12 @@ class ContextManager:
     This is not a Python context manager: it has no `with` block and nothing to close. Every agent has one in
     `agent.context`; to set limits, pass your own: `Agent(context=ContextManager(max_messages=20))`.
 
-    `max_messages` does not count the system message; `max_tokens` uses the provider's count. Over a limit, the oldest
-    turns are dropped (`strategy="trim"`), or the model first summarises them in a separate request (`"summarise"`).
-    Pinned messages and their turns are kept. With `"server"`, the provider itself summarises earlier messages once a
-    request exceeds `max_tokens` (150,000 by default). The history stays complete, and later answers carry the
-    provider's summary. If the provider does not support that for this model, or for so low a limit, `"summarise"`
-    applies.
+    `max_messages` does not count the system message; `max_tokens` uses the provider's count. When a limit is exceeded,
+    the oldest turns are dropped (`strategy="trim"`), or the model first summarises them in a separate request
+    (`"summarise"`). Pinned messages and their turns are kept. With `"server"`, the provider itself summarises earlier
+    messages once a request exceeds `max_tokens` (150,000 by default). The history stays complete, and later answers
+    carry the provider's summary. If the provider does not support this for the model, or the limit is too low for it,
+    `"summarise"` applies.
 
     >>> context = ContextManager(max_messages=20)
     >>> context.set_system_message("You are brief.")
@@ -97,8 +97,8 @@ class ContextManager:
     def add_message(self, message: LLMMessage | Mapping[str, Any] | str) -> None:
         """Append one message: an `LLMMessage`, a dict with role and content, or the text of a user message.
 
-        Over `max_messages`, the oldest turns are dropped immediately if `strategy` is "trim". Everything else happens
-        before the next request, when the tokens are counted.
+        If `max_messages` is exceeded and `strategy` is "trim", the oldest turns are dropped immediately. Any other
+        shortening happens before the next request, when the tokens are counted.
         """
         self.messages += as_messages(message)
         count = sum(m.role != "system" for m in self.messages)
@@ -111,11 +111,12 @@ class ContextManager:
     def asking(
         self, message: Any, replaces: LLMMessage | None = None, branch_at: LLMMessage | None = None
     ) -> Iterator[list[LLMMessage]]:
-        """Add the input of `chat` to the history for a block that answers it. Yields the input as messages.
+        """Add the input of `chat` to the history for a block in which it is answered. Yields the input as messages.
 
-        If the prompt `replaces` is in the history, the new turn replaces its turn. Later turns are hidden from the
-        block and restored at its end. If the prompt `branch_at` is there, the new turn starts a branch instead. If the
-        block fails, the prompt is removed, and the replaced turn, earlier branch or replaced conversation is restored.
+        If the history contains the prompt `replaces`, the new turn replaces the turn of that prompt. Later turns are
+        hidden during the block and restored at its end. If the history contains the prompt `branch_at`, the new turn
+        starts a branch at that prompt instead. If the block fails, the prompt is removed, and the replaced turn,
+        earlier branch or replaced conversation is restored.
         """
         left, before, prompt = self.here, list(self.messages), list[LLMMessage]()
         conversation, branch = left.conversation_id, left.branch
@@ -158,8 +159,7 @@ class ContextManager:
         if not messages or (messages[-1].role == "user" and is_blank(messages[-1])):
             shown = shortened(repr(messages[-1].content if messages else message), SHOWN_CHARS)
             raise ConfigurationError(
-                f'The prompt {shown} is empty. Write what you want to know or have done, or "Continue." to let the '
-                "model continue."
+                f'The prompt {shown} is empty. Write a question or a task, or "Continue." to let the model continue.'
             )
         if items is not None and any(map(is_message, items)):
             self.replace_history(messages)
@@ -210,9 +210,11 @@ class ContextManager:
         return list(found.values())[::-1]
 
     def versions(self, question: LLMMessage) -> list[Branch]:
-        """A branch for each version of a prompt in this history, in the order in which the versions were first sent.
+        """Return a branch for each version of a prompt in this history, in the order in which the versions were first
+        sent.
 
-        This history's own branch represents the prompt itself; `switch` selects another version.
+        The current branch contains the prompt itself. Pass one of the other branches to `switch` to continue with that
+        version.
         """
         branches = [each for each in self.branches if each.conversation_id == self._current.conversation_id]
         is_here = index_of(question, self._current.questions) is not None
@@ -236,7 +238,7 @@ class ContextManager:
         return messages[: next((at for at in range(start + 1, len(messages)) if messages[at].opens_turn), None)]
 
     def switch(self, branch: Branch) -> None:
-        """Continue one of `branches`: in `trace.runs`, the next run belongs to it. The system message is kept.
+        """Continue one of `branches`. In `trace.runs`, the next run belongs to that branch. The system message is kept.
 
         Raises `AgentBusyError` while a prompt is being answered.
 
@@ -276,7 +278,9 @@ class ContextManager:
     # -- changes by hand ----------------------------------------------------------------------------------------------
 
     def undo(self) -> list[LLMMessage]:
-        """Remove and return the last turn: the last prompt and all that follows. Keeps summaries of dropped turns."""
+        """Remove and return the last turn, which is the last prompt and everything after it. Summaries of dropped turns
+        are kept.
+        """
         return self._go_back(next((message for message in reversed(self.messages) if message.opens_turn), None))
 
     def _go_back(self, question: LLMMessage | None) -> list[LLMMessage]:
@@ -291,8 +295,8 @@ class ContextManager:
     def take_back(self, question: LLMMessage) -> bool:
         """Remove a prompt that failed or was refused, with its answer so far. Returns whether it was removed.
 
-        This keeps the prompt from appearing twice if it is sent again. If tools have run for it, nothing is removed,
-        because the model must know what they did. The branch continues.
+        Otherwise, the prompt would appear twice if it is sent again. If tools have run for the prompt, nothing is
+        removed, because the model must know what they did. The branch stays the same.
         """
         start = index_of(question, self.messages)
         if start is None or question.role != "user" or any(each.role == "tool" for each in self.messages[start:]):
@@ -301,16 +305,17 @@ class ContextManager:
         return True
 
     def pin(self, message: int | LLMMessage, pinned: bool = True) -> None:
-        """Keep a message, or the one at this index in `messages`, when others are dropped."""
+        """Keep a message when others are dropped. It is given as itself or as its index in `messages`."""
         index = self._index(message)
         self.messages[index] = replace(self.messages[index], pinned=pinned)  # sent unchanged
 
     def edit(self, message: int | LLMMessage, content: Any) -> None:
-        """Replace the content of a message, or of the one at this index in `messages`. Tool calls and results are kept.
+        """Replace the content of a message, which is given as itself or as its index in `messages`. Tool calls and
+        results are kept.
 
         `content` is a string, an image, or a list of strings, images and content parts, as for `chat`. Provider data
-        such as thinking is removed, because it belongs to the old content. If the old content and the
-        new content are blank, nothing changes.
+        such as thinking is removed, because it belongs to the old content. If the old and the new content are both
+        blank, nothing changes.
         """
         index = self._index(message)
         new = content if isinstance(content, str) else content_parts(input_items(content) or [content])
@@ -336,14 +341,14 @@ class ContextManager:
         return found
 
     def copy(self) -> ContextManager:
-        """An independent history with the same messages and limits."""
+        """Return an independent history with the same messages and limits."""
         other = ContextManager(self.max_messages, self.max_tokens, self.strategy)
         other.messages = list(self.messages)
         other._counted = self._counted
         return other
 
     def get_tokens(self) -> int:
-        """The tokens in the history: the provider's last count, plus an estimate for later messages."""
+        """Return the tokens in the history: the provider's last count, plus an estimate for later messages."""
         counted, tokens = self._counted if self.has_provider_count else (0, 0)
         return tokens + sum(map(estimate_tokens, self.messages[counted:]))
 
@@ -354,11 +359,11 @@ class ContextManager:
 
     @property
     def has_provider_count(self) -> bool:
-        """Whether the provider has counted this history. Its count includes the tools."""
+        """Whether the provider has counted this history. The provider's count includes the tool definitions."""
         return 0 < self._counted[0] <= len(self.messages)
 
     def record_usage(self, usage: Usage) -> None:
-        """Use the provider's count for the current history, which ends with the provider's answer."""
+        """Record the provider's count for the current history, which ends with the provider's answer."""
         if usage.total_tokens:
             self._counted = (len(self.messages), usage.total_tokens)
 
@@ -383,7 +388,9 @@ class ContextManager:
         return ", ".join(done)
 
     def messages_to_drop(self) -> list[LLMMessage]:
-        """The messages to drop to get well below both limits; none if neither limit is exceeded."""
+        """Return the messages to drop so that the history is well below both limits. There are none if neither limit is
+        exceeded.
+        """
         if not self.max_messages and not self.max_tokens:
             return []
         messages = sum(m.role != "system" for m in self.messages)
@@ -401,7 +408,7 @@ class ContextManager:
         return dropped
 
     def split_at_current_turn(self, messages: Sequence[LLMMessage]) -> list[list[LLMMessage]]:
-        """The messages of finished turns and of the current turn, as two parts with separate summaries.
+        """Split messages into the finished turns and the current turn, which are summarised separately.
 
         A part that consists only of summaries is omitted, because summarising it again gains nothing.
         """
@@ -410,10 +417,12 @@ class ContextManager:
         return [part for part in parts if not all(m.is_summary for m in part)]
 
     def drop(self, messages: Sequence[LLMMessage], summary: str = "") -> None:
-        """Remove these messages. A user message with their `summary` replaces them; it opens no turn.
+        """Remove these messages. If there is a `summary`, a user message that contains it replaces them. That message
+        opens no turn.
 
         The summary follows the system message, or the current prompt if all of the messages belong to its turn. The
-        other messages' tokens are estimated, scaled to the provider's count if there is one.
+        tokens of the remaining messages are estimated, and the estimate is scaled to the provider's count if there is
+        one.
         """
         scale = self._tokens_per_estimate()
         dropped = set(map(id, messages))
@@ -443,12 +452,12 @@ class ContextManager:
 
 
 def split_turns(messages: Iterable[LLMMessage]) -> list[list[LLMMessage]]:
-    """Split a history into turns at its user messages. Leaves out system messages; summaries open no turn."""
+    """Split a history into turns at its user messages. System messages are omitted, and summaries open no turn."""
     return _split((m for m in messages if m.role != "system"), attrgetter("opens_turn"))
 
 
 def without_drafts(messages: Sequence[LLMMessage]) -> Iterator[LLMMessage]:
-    """The messages that people read: all but the answers that a check sent back and the check's feedback."""
+    """Yield the messages that people read: all except rejected answers and the feedback that sent them back."""
     for number, message in enumerate(messages):
         is_sent_back = any(following.is_correction for following in messages[number + 1 : number + 2])
         if not (is_sent_back or message.is_correction):
@@ -466,7 +475,7 @@ def _split(messages: Iterable[LLMMessage], opens: Callable[[LLMMessage], bool]) 
 
 
 def estimate_tokens(message: LLMMessage) -> int:
-    """A rough count of the tokens, used only until the provider has counted them."""
+    """Estimate the tokens of a message, until the provider has counted them."""
     parts = [] if isinstance(message.content, str) else message.content
     images = [part.get("type") for part in parts].count("image")
     pages = sum(int(part.get("pages") or 0) for part in parts if part.get("type") == "document")

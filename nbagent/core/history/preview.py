@@ -1,4 +1,4 @@
-"""Previews the request for a message, built by the code that builds real requests."""
+"""Previews the request for a message, using the code that builds real requests."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Preview:
 
 
 def preview(run: Run, message: Any) -> Preview:
-    """The first request for this message, in a run whose history is a copy."""
+    """Return the first request for a message. The run must have a copy of the history."""
     history, provider = run.history, run.provider
     with history.asking(message, run.replaces, run.branch_at):
         notes = []

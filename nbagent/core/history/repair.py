@@ -1,7 +1,7 @@
 """Makes a history valid for all providers: each tool call has exactly one result, and each result has its call.
 
-`repair` is pure and idempotent. It uses no clock and no random ids, so a provider's prompt cache still matches.
-Unchanged messages stay the same objects.
+`repair` is pure and idempotent. It uses neither the clock nor random ids, so a provider's prompt cache still matches.
+Messages that need no change remain the same objects.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ CONTINUE = LLMMessage("user", "Continue.")
 
 
 def repair(messages: Sequence[LLMMessage], valid: int = 0) -> list[LLMMessage]:
-    """The same conversation, made valid. The first `valid` messages are already valid.
+    """Return the same conversation in a valid form. The first `valid` messages are known to be valid.
 
     System messages come first. Each call gets a unique id. Results follow their call, in the order of the calls.
     Missing results become errors. Results without a call, duplicates and empty messages are removed. If there is no
@@ -87,9 +87,10 @@ def call_ids(messages: Sequence[LLMMessage]) -> set[str | None]:
 def with_unique_ids(
     calls: Sequence[FunctionCall], prefix: str, taken: Set[str | None] = frozenset()
 ) -> list[FunctionCall]:
-    """The calls, each with a unique id that is not `taken`. A missing or repeated id becomes `prefix_0`, ….
+    """Return the calls, each with a unique id that is not in `taken`. A missing or repeated id becomes `prefix_0`,
+    `prefix_1` and so on.
 
-    Some servers count from `call_0` in each answer, and some providers reject a conversation with a repeated id.
+    Some servers start at `call_0` in each answer, but some providers reject a conversation with a repeated id.
     """
     seen: set[str | None] = set()
     unique = []

@@ -11,7 +11,7 @@ A file may also contain other versions of prompts and other conversations. `here
  "here": 1}
 ```
 
-A number refers to an earlier message in the file by its position, counted from the beginning.
+A number in `messages` is the position of an earlier message, counted from the beginning of the file.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FORMAT, VERSION = "nbagent conversation", 1
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """The conversations in a file: its messages and all branches. `here` is the branch with these messages."""
+    """The contents of a file: its messages, and all branches. `here` is the branch that contains these messages."""
 
     messages: list[LLMMessage]
     branches: list[Branch]
@@ -73,7 +73,9 @@ def save(
 
 
 def load(path: str | os.PathLike[str]) -> Saved:
-    """Read a file. Messages are repaired and keep their `message_id`s, for traces. Raises `ConfigurationError`."""
+    """Read a saved file. Messages are repaired, and keep the `message_id`s that traces refer to. Raises
+    `ConfigurationError`.
+    """
     data = _read(path)
     try:
         messages = messages_from(data.get("messages"))
@@ -147,7 +149,7 @@ def _branches_from(data: Any, messages: Sequence[LLMMessage]) -> list[Branch]:
 
 
 def as_data(message: LLMMessage) -> dict[str, Any]:
-    """A message as plain data, with its `message_id`."""
+    """Return a message as plain data, with its `message_id`."""
     return message.to_dict() | ({"message_id": message.message_id} if message.message_id else {})
 
 
@@ -179,7 +181,7 @@ class _Message(TypedDict, total=False):
 
 
 def messages_from(data: Any) -> list[LLMMessage]:
-    """The messages in JSON data that may have been edited by hand, with their `message_id`s.
+    """Read messages and their `message_id`s from JSON data that may have been edited by hand.
 
     Raises ValueError with the first error and its place.
 

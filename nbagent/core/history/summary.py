@@ -1,4 +1,4 @@
-"""The request in which a model summarises the beginning of a long conversation."""
+"""The request that asks a model to summarise the beginning of a long conversation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_CHARS = 4_000
 
 
 def transcript(messages: Iterable[LLMMessage]) -> str:
-    """The messages as text.
+    """Return the messages as text.
 
     >>> print(transcript([LLMMessage("user", "2 + 2?"), LLMMessage("assistant", "4")]))
     User: 2 + 2?

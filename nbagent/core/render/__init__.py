@@ -1,1 +1,1 @@
-"""Shows text from models and tools to people, as safe HTML and as plain text."""
+"""Converts text from models and tools to safe HTML and plain text for display."""

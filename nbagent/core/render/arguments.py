@@ -1,4 +1,4 @@
-"""A call's arguments as text, for a person who approves the call."""
+"""A call's arguments as text, for the person who decides whether to approve the call."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SPACES = re.compile(r"(?:[^\S\n]|\u2800){40,}")
 
 
 def arguments_text(arguments: dict[str, Any]) -> str:
-    """All arguments, without hidden characters.
+    """Return all arguments as text, with hidden characters made visible.
 
     Text that JSON would escape, such as code, is shown unchanged, except white space that would push the rest out of
     view.
@@ -28,7 +28,7 @@ def arguments_text(arguments: dict[str, Any]) -> str:
 
 
 def folded(text: str) -> str:
-    """The text with a note instead of each long run of blank lines or spaces.
+    """Replace each long run of blank lines or spaces with a note.
 
     >>> folded("a = 1" + "\\n" * 60 + "b = 2")
     'a = 1\\n[59 blank lines]\\nb = 2'

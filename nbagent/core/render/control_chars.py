@@ -1,8 +1,8 @@
-"""Control characters and invisible characters in text from models and tools: made visible, or escaped in JSON.
+"""Makes control characters and invisible characters in text from models and tools visible, or escapes them in JSON.
 
-In a terminal, they can overwrite earlier output. Bidirectional ones can reorder text, so that `photo\\u202egnp.exe`
-looks like the name of a picture (https://trojansource.codes). Invisible ones can hide words that a model reads, or make
-one name look like another.
+In a terminal, control characters can overwrite earlier output. Bidirectional characters can reorder text, so
+`photo\\u202egnp.exe` looks like the name of a picture (https://trojansource.codes). Invisible characters can hide words
+that a model reads, or make two different names look the same.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _HIDDEN = re.compile(
 
 
 def show_control_chars(text: str) -> str:
-    """Remove terminal sequences, and replace other control characters with visible symbols.
+    """Remove terminal escape sequences, and replace other control characters with visible symbols.
 
     >>> show_control_chars("\\x1b[31mred\\x1b[0m, user\\u202excod.exe\\x08")
     'red, user⟨U+202E⟩xcod.exe␈'
@@ -31,7 +31,7 @@ def show_control_chars(text: str) -> str:
 
 
 def show_all_chars(text: str) -> str:
-    """Replace all control characters with visible symbols: a sequence could hide part of a command to approve.
+    """Replace all control characters with visible symbols. An escape sequence could hide part of a command to approve.
 
     >>> show_all_chars("ls\\x1b]; rm -rf ~\\x07")
     'ls␛]; rm -rf ~␇'
@@ -46,7 +46,7 @@ def _symbol(char: str) -> str:
 
 
 def escape_control_chars(json_text: str) -> str:
-    """Escape these characters in JSON text as `\\uXXXX`, which keeps its value.
+    """Escape these characters in JSON text as `\\uXXXX`. The JSON value stays the same.
 
     >>> escape_control_chars('{"name": "photo\\u202egnp.exe"}')
     '{"name": "photo\\\\u202egnp.exe"}'
@@ -55,6 +55,6 @@ def escape_control_chars(json_text: str) -> str:
 
 
 def readable_record(record: logging.LogRecord) -> bool:
-    """A logging filter that keeps the control characters of models and tools out of the log."""
+    """A logging filter that keeps control characters from models and tools out of the log."""
     record.msg, record.args = show_control_chars(record.getMessage()), None
     return True

@@ -18,7 +18,7 @@ _ELEMENTS = {"-": "del", "+": "ins", " ": "span", "…": "span"}
 
 
 def diff_lines(before: str, after: str) -> Iterator[Line]:
-    """All lines of both texts."""
+    """Yield all lines of both texts, each marked as removed, added or unchanged."""
     old, new = before.splitlines(), after.splitlines()
     for _, old_start, old_end, new_start, new_end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if old[old_start:old_end] == new[new_start:new_end]:
@@ -29,7 +29,7 @@ def diff_lines(before: str, after: str) -> Iterator[Line]:
 
 
 def without_far_lines(lines: Iterable[Line], around: int = 3) -> Iterator[Line]:
-    """The lines within `around` lines of a change. Notes replace the others.
+    """Yield the lines within `around` lines of a change. Notes replace the other lines.
 
     >>> list(without_far_lines([(" ", "a"), (" ", "b"), (" ", "c"), ("+", "d")], 1))
     [('…', '[2 unchanged lines]'), (' ', 'c'), ('+', 'd')]
@@ -44,6 +44,6 @@ def without_far_lines(lines: Iterable[Line], around: int = 3) -> Iterator[Line]:
 
 
 def lines_html(lines: Iterable[Line], attributes: str = "") -> str:
-    """The lines as safe HTML; `attributes` of the element are already HTML."""
+    """Return the lines as safe HTML. `attributes` are the element's attributes, already in HTML."""
     page = "".join(f"<{_ELEMENTS[kind]}>{render.escape(line)}\n</{_ELEMENTS[kind]}>" for kind, line in lines)
     return f'<pre class="nbagent-diff {render.NO_TEX}"{attributes}>{page}</pre>'

@@ -1,8 +1,9 @@
-r"""Formulas in Markdown: kept exactly as written, for the host to typeset.
+r"""Recognises formulas in Markdown and keeps them exactly as written, for the host to typeset.
 
 `$…$`, `$$…$$`, `\(…\)`, `\[…\]` and `\begin{…}…\end{…}` are formulas, and Markdown inside them is ignored. Prices and
-shell variables are not: the content of `$…$` may not start or end with a space or end with a slash, and no brace may
-follow it. No letter or digit may touch it, unless it is a single symbol as in `$n$th`, `H$_2$O` or `5$\times$10`.
+shell variables are not formulas, so the content of `$…$` may not start or end with a space or end with a slash, and no
+brace may follow the closing dollar sign. No letter or digit may touch either dollar sign, unless the content is a
+single symbol, as in `$n$th`, `H$_2$O` or `5$\times$10`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ class TooMuchWorkError(Exception):
 
 
 def formula_plugin(parser: Any) -> None:
-    """A markdown-it plugin: tokens `formula` and `formula_block`, whose content includes the delimiters."""
+    """A markdown-it plugin that produces the tokens `formula` and `formula_block`. Their content includes the
+    delimiters.
+    """
     parser.inline.ruler.before("escape", "formula", _inline)
     parser.block.ruler.before(
         "fence", "formula_block", _block, {"alt": ["paragraph", "reference", "blockquote", "list"]}

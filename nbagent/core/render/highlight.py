@@ -1,4 +1,6 @@
-"""Syntax highlighting of code in answers. A few CSS classes keep outputs small; `output.css` has their colours."""
+"""Syntax highlighting of code in answers. There are only a few CSS classes, to keep outputs small. `output.css` defines
+their colours.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ CLASSES = frozenset(_CLASSES.values())
 
 @lru_cache(maxsize=32)  # for the blocks of an answer that is streaming
 def highlight_code(code: str, language: str, _: Any = None) -> str:
-    """The code as HTML with classes; `""` for other languages and long code.
+    """Return the code as HTML with classes, or `""` for unsupported languages and long code.
 
     >>> highlight_code("x = 1", "python")
     'x = <span class="nbagent-number">1</span>\\n'

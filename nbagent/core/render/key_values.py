@@ -10,13 +10,13 @@ KeyValues = Sequence[tuple[str, str]]
 
 
 def key_values_html(pairs: KeyValues) -> str:
-    """A table as safe HTML, in the style of all outputs."""
+    """Return a table as safe HTML, in the style of all outputs."""
     rows = (f"<tr><th>{render.escape(label)}</th><td>{render.escape(text)}</td></tr>" for label, text in pairs)
     return render.output_html(f"<table>{''.join(rows)}</table>", formulas=False)
 
 
 def key_values_text(pairs: KeyValues) -> str:
-    """The pairs as aligned lines of text.
+    """Return the pairs as aligned lines of text.
 
     >>> print(key_values_text([("runs", "2"), ("model calls", "3: claude-sonnet-5 ×3")]))
     runs         2

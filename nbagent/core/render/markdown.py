@@ -1,12 +1,12 @@
-"""Text from models and tools as safe HTML, and the building blocks of all outputs.
+"""Converts text from models and tools to safe HTML, and provides the building blocks of all outputs.
 
 Text never becomes raw HTML: Markdown is rendered without HTML or images, then reduced to a short list of tags, and
 everything else is escaped. Generated images are embedded as data. Outputs use the host's theme variables, with
 fallbacks, and still read well if the style is stripped.
 
-Hosts typeset everything that looks like TeX. Formulas in an answer are kept, except for commands that create links,
-styles, labels or definitions, which would affect the whole notebook. Everything else is marked as not TeX. For pages
-without a typesetter, formulas become MathML.
+Hosts typeset everything that looks like TeX. Formulas in an answer are kept, but commands that create links, styles,
+labels or definitions are not, because they would affect the whole notebook. All other text is marked as not TeX. For
+pages without a typesetter, formulas become MathML.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ NO_TEX = "tex2jax_ignore mathjax_ignore"
 
 
 def style_html(path: Path) -> str:
-    """The style sheet in a file, as an HTML element."""
+    """Return the style sheet in a file as an HTML element."""
     return f"<style>\n{path.read_text('utf-8')}</style>"
 
 
@@ -171,9 +171,9 @@ def _parsed(text: str, env: dict[str, Any], *, inline: bool = False) -> list[Any
 
 
 def markdown_to_html(text: str, *, as_mathml: bool = False) -> str:
-    """Markdown as HTML without scripts, styles, images, event handlers or requests to other hosts.
+    """Convert Markdown to HTML without scripts, styles, images, event handlers or requests to other hosts.
 
-    Formulas stay TeX for a host that typesets it, or become MathML.
+    Formulas stay TeX for a host that typesets TeX, or become MathML.
 
     >>> markdown_to_html("**5** <script>alert(1)</script>")
     '<p><strong>5</strong> &lt;script&gt;alert(1)&lt;/script&gt;</p>\\n'
@@ -187,7 +187,7 @@ def markdown_to_html(text: str, *, as_mathml: bool = False) -> str:
 
 
 def clean_html(page: str, *, mathml: bool = False) -> str:
-    """HTML without scripts, styles, images, event handlers or requests to other hosts. Formulas stay with `mathml`.
+    """Remove scripts, styles, images, event handlers and requests to other hosts from HTML. `mathml` keeps formulas.
 
     >>> clean_html("<strong onclick=x()>5</strong><script>x()</script>")
     '<strong>5</strong>'
@@ -213,12 +213,12 @@ def clean_html(page: str, *, mathml: bool = False) -> str:
 
 
 def markdown_tokens(text: str) -> list[Any]:
-    """The blocks of Markdown, as markdown-it's tokens; none if it is shown as plain text."""
+    """Return the blocks of Markdown as markdown-it tokens, or no tokens if the text is shown as plain text."""
     return _parsed(well_formed(text), {}) or []
 
 
 def markdown_line_to_text(text: str) -> str:
-    """A line of Markdown without its markup.
+    """Return a line of Markdown without its markup.
 
     >>> markdown_line_to_text("**5** `mm` [here](https://example.org)")
     '5 mm here'
@@ -228,11 +228,11 @@ def markdown_line_to_text(text: str) -> str:
 
 
 def stable_ends(text: str) -> list[int]:
-    """Where to cut growing Markdown into parts of at least `STABLE_CHARS` that look the same whatever follows.
+    """Return where growing Markdown can be cut into parts of at least `STABLE_CHARS` that no later text can change.
 
-    More text can change only the last block (a paragraph, list, table or code block), and blocks directly before it
-    without a blank line, which may turn out to be one formula. The kind of block is known once its line is complete
-    ("2" may become "2. and so on"). So the result does not depend on how much text has arrived.
+    More text can change only the last block (a paragraph, list, table or code block), and blocks that are not separated
+    from it by a blank line, because they may turn out to be one formula. The kind of a block is known once its first
+    line is complete ("2" may become "2. and so on"). So a cut, once returned, is never moved.
 
     >>> stable_ends("one paragraph\\n\\n" * 100 + "the last")
     [810]
@@ -249,7 +249,7 @@ def stable_ends(text: str) -> list[int]:
 
 
 def has_link_definitions(text: str) -> bool:
-    """Whether Markdown defines link targets, which may be used anywhere in it."""
+    """Whether Markdown defines link targets, which may be used anywhere in the text."""
     return _DEFINITION.search(text) is not None and _parsed(text, {}) is not None
 
 
@@ -262,34 +262,34 @@ def has_formulas(page: str) -> bool:
 
 
 def escape(text: str) -> str:
-    """Any text, escaped for an HTML element or attribute."""
+    """Escape any text for an HTML element or attribute."""
     return html.escape(printable(text), quote=True)
 
 
 def verbatim_html(text: str) -> str:
-    """Text as typed, with its line breaks."""
+    """Return an HTML block with the text exactly as typed, including line breaks."""
     return f'<div class="nbagent-plain {NO_TEX}">{escape(text)}</div>'
 
 
 def image_html(media_type: str, base64_data: str, caption: str) -> str:
-    """An embedded image. `Image.from_part` has checked its type and data."""
+    """Return an embedded image. `Image.from_part` has checked its type and data."""
     return f'<p><img src="data:{escape(media_type)};base64,{escape(base64_data)}" alt="{escape(caption)}"></p>'
 
 
 def details_html(summary: str, side: str, body: str, *, is_open: bool = False) -> str:
-    """A collapsed block. The first three arguments are HTML."""
+    """Return a block that can be folded. The first three arguments are HTML."""
     side = f' <span class="nbagent-side">{side}</span>' if side else ""
     kind = f'class="{NO_TEX}"{" open" if is_open else ""}'
     return f'<details {kind}><summary>{summary}{side}</summary><div class="nbagent-body">{body}</div></details>'
 
 
 def note_html(text: str) -> str:
-    """A muted line, such as a status."""
+    """Return a muted line, such as a status."""
     return f'<div class="nbagent-quiet {NO_TEX}">{escape(text)}</div>' if text else ""
 
 
 def footer_html(facts: Sequence[str], attributes: str = "", amounts: Collection[str] = ()) -> str:
-    """A muted line of facts. The `amounts` are hidden if space is tight, but the title has all the facts."""
+    """Return a muted line of facts. The `amounts` are hidden if space is tight, but the tooltip shows all the facts."""
     if not facts:
         return ""
     amount = ' class="nbagent-amount"'
@@ -300,17 +300,19 @@ def footer_html(facts: Sequence[str], attributes: str = "", amounts: Collection[
 
 
 def labelled_html(label: str, text: str) -> str:
-    """A small heading with preformatted text below it."""
+    """Return a small heading with preformatted text below it."""
     return f"<small>{escape(label)}</small><pre>{html.escape(printable(shortened_with_note(text)), quote=False)}</pre>"
 
 
 def output_html(body: str, *, formulas: bool = True, style: bool = True, before: str = "") -> str:
-    """A complete output. A cell with several outputs needs only one `style`. Without `formulas`, nothing is typeset."""
+    """Return a complete output. A cell with several outputs needs `style` only once. Without `formulas`, nothing is
+    typeset.
+    """
     return f'{STYLE if style else ""}<div class="{container_classes(body, before, formulas=formulas)}">{body}</div>'
 
 
 def container_classes(body: str, before: str = "", *, formulas: bool = True) -> str:
-    """The classes of a container. Folded blocks are close together, with a gap after the last one."""
+    """Return the CSS classes of a container. Folded blocks are placed close together, with a gap after the last one."""
     is_fold, follows = (page.startswith("<details") for page in (body, before))
     spacing = " nbagent-fold" if is_fold else " nbagent-after" if follows else ""
     return f"nbagent{spacing}{'' if formulas else f' {NO_TEX}'}"
@@ -320,29 +322,30 @@ def container_classes(body: str, before: str = "", *, formulas: bool = True) -> 
 
 
 def printable(text: str) -> str:
-    """Any text as valid Unicode with visible control characters."""
+    """Return any text as valid Unicode with visible control characters."""
     return show_control_chars(well_formed(text))
 
 
 def shortened_with_note(text: str, limit: int = PREVIEW_CHARS, see: str = ": see agent.trace.tool_calls") -> str:
-    """The text, or its beginning with a note on how much is missing and where to `see` it."""
+    """Return the text, or its beginning with a note on how much is missing and where to `see` the rest."""
     return text if len(text) <= limit else f"{text[:limit]}… ({len(text) - limit:,} more characters{see})"
 
 
 def readable_json(value: Any, indent: int | None = None) -> str:
-    """JSON text for people; characters that hide or reorder others become `\\uXXXX`."""
+    """Return readable JSON text. Characters that hide or reorder other characters become `\\uXXXX`."""
     return escape_control_chars(well_formed(json.dumps(value, ensure_ascii=False, default=str, indent=indent)))
 
 
 def format_call(name: str, arguments: dict[str, Any] | None) -> str:
-    """A call in Python's notation, `mean_by(column="body_mass_g")`, with shortened values."""
+    """Return a call in Python notation with shortened values, such as `mean_by(column="body_mass_g")`."""
     given = (arguments or {}).items()
     parts = [f"{shortened(readable_name(key), 60)}={shortened(readable_json(value), 60)}" for key, value in given]
     return f"{shortened(readable_name(name), 100)}({shortened(', '.join(parts), 1_000)})"
 
 
 def readable_name(name: str) -> str:
-    """The name of a tool or an argument. Models can invent any text as a name; such text is quoted as JSON.
+    """Return the name of a tool or an argument. Models can invent any text as a name, so unusual names are quoted as
+    JSON.
 
     >>> readable_name("mean_by"), readable_name("theme='dark')?\\n")
     ('mean_by', '"theme=\\'dark\\')?\\\\n"')
@@ -351,7 +354,7 @@ def readable_name(name: str) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """Elapsed time in whole seconds, for people.
+    """Format elapsed time in whole seconds.
 
     >>> format_seconds(12.9), format_seconds(75)
     ('12 s', '1 min 15 s')
@@ -361,7 +364,7 @@ def format_seconds(seconds: float) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """Seconds for people.
+    """Format a duration in a suitable unit.
 
     >>> format_duration(0.0142), format_duration(3.21), format_duration(204), format_duration(0.00004)
     ('14 ms', '3.2 s', '3 min 24 s', '40 µs')

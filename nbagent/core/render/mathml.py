@@ -1,7 +1,7 @@
-r"""Formulas as MathML, for pages without a typesetter: browsers draw it.
+r"""Converts formulas to MathML, which browsers can display on pages without a TeX typesetter.
 
-The converter is latex2mathml, of the extra `server`. Its result is reduced to elements and attributes that only write a
-formula. Formulas that it doesn't know stay TeX.
+The converter is latex2mathml, from the extra `server`. Its result is reduced to elements and attributes that only
+describe a formula. Formulas that it can't convert stay TeX.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _REWRITTEN = [
 
 @lru_cache(maxsize=1_000)
 def formula_to_mathml(tex: str) -> str | None:
-    r"""A formula with its delimiters as MathML, which contains the TeX for copying. None if it can't be converted.
+    r"""Convert a formula with its delimiters to MathML that contains the TeX for copying. Returns None if that fails.
 
     >>> formula_to_mathml("$x^2$").partition("<annotation")[0]
     '<math display="inline"><semantics><mrow><msup><mi>x</mi><mn>2</mn></msup></mrow>'

@@ -1,4 +1,4 @@
-"""A run's result in a notebook: folded tool calls, the answer with its images and sources, a footer."""
+"""Shows a run's result in a notebook: folded tool calls, the answer with its images and sources, and a footer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nbagent.core.render import sources
 
 
 def result_html(result: Mapping[str, Any]) -> str:
-    """An `AgentResult` as safe HTML, with its style."""
+    """Return an `AgentResult` as safe HTML, including the style sheet."""
     return render.output_html("".join(_pieces(result)))
 
 

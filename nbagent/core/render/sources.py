@@ -1,6 +1,6 @@
-"""An answer's citations: numbered marks in its text, and the list of sources below it.
+"""Shows an answer's citations: numbered marks in the text, and the list of sources below the text.
 
-Titles and addresses come from the web. They are escaped, and only http and https addresses become links.
+Titles and addresses come from the web, so they are escaped, and only http and https addresses become links.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Numbers = dict[tuple[Any, Any], int]
 
 
 def mark_positions(text: str, citations: Iterable[Mapping[str, Any]], numbers: Numbers) -> dict[int, list[str]]:
-    """The marks by position in the text: each follows the cited text, but is never inside a code block.
+    """Return the marks by their position in the text. A mark follows the cited text, but is never inside a code block.
 
     >>> cited = {"start": 0, "end": 5, "url": "https://a.org", "title": "A"}
     >>> mark_positions("Five. ", [cited], {("https://a.org", "A"): 1})
@@ -37,7 +37,7 @@ def mark_positions(text: str, citations: Iterable[Mapping[str, Any]], numbers: N
 
 
 def plain_mark(mark: str) -> str:
-    """A mark as plain text.
+    """Convert a mark to plain text.
 
     >>> plain_mark("[[1]](<https://a.org>)"), plain_mark("[2]")
     ('[1]', '[2]')
@@ -47,7 +47,7 @@ def plain_mark(mark: str) -> str:
 
 
 def with_marks(text: str, marks: Mapping[int, Sequence[str]]) -> str:
-    """The text with its marks.
+    """Insert the marks into the text.
 
     >>> with_marks("Five. ", {4: ["[1]"]})
     'Five[1]. '
@@ -60,7 +60,7 @@ def with_marks(text: str, marks: Mapping[int, Sequence[str]]) -> str:
 
 
 def sources_html(citations: Iterable[Mapping[str, Any]], numbers: Numbers) -> str:
-    """The numbered list of sources, each with its host and its quotation, as safe HTML."""
+    """Return the numbered list of sources as safe HTML. Each source has its host and a quotation."""
     lines = []
     for number, url, title, cited in _listed(citations, numbers):
         address = safe_url(url)
@@ -73,7 +73,7 @@ def sources_html(citations: Iterable[Mapping[str, Any]], numbers: Numbers) -> st
 
 
 def sources_text(citations: Iterable[Mapping[str, Any]], numbers: Numbers) -> str:
-    """The list of sources as plain text, one line each."""
+    """Return the list of sources as plain text, with one line for each source."""
     lines = [
         f"[{number}] {title}{f' {url}' if safe_url(url) and url != title else ''}"
         for number, url, title, _ in _listed(citations, numbers)

@@ -472,12 +472,17 @@ class Filling:
         ]
 
     def changed_calls(self, earlier: Mapping[str, Any]) -> list[Choices]:
-        """See `follow_up`. A text that suits several parameters equally well changes none."""
+        """See `follow_up`. A text that suits several parameters equally well changes none. A word does not replace a
+        value of digits, such as a date.
+        """
         changed: set[str] = set()
         for name, piece in self.chosen.items():
             rivals = self._open("string", None) if piece.kind == "words" else []
             fit, *others = (_weighed(self.text_features(piece, each), _TEXT) for each in (name, *rivals))
-            if piece.kind != "clause" and self.fits[name] > LEAST_CHANGED and all(other < fit for other in others):
+            was_digits = re.fullmatch(r"[\d\W]+", str(earlier.get(name)))
+            if piece.kind == "clause" or (was_digits and piece.kind == "words" and re.fullmatch(r"\D+", piece.value)):
+                continue
+            if self.fits[name] > LEAST_CHANGED and all(other < fit for other in others):
                 changed.add(name)
         pieces = [piece for name in changed for piece in (self.chosen[name], *self._column(name))]
         used = {place for piece in pieces for place in piece.places}

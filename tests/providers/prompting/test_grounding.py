@@ -87,6 +87,7 @@ def test_several_values_for_one_argument_are_several_calls(request_text, asked, 
         ("And to Lima?", ROUTE, {"start": "Oslo", "end": "Rome"}, []),  # either end
         ("What about the mayor of Oslo?", WEATHER, {"city": "Rome"}, []),
         ("ok, now for Oslo instead", WEATHER, {"city": "Rome"}, [{"city": "Oslo"}]),
+        ("What about June?", tool("sales", "", month=TEXT), {"month": "2024-05"}, []),  # a word instead of digits
         ("And who is Anna?", WEATHER, {"city": "Rome"}, []),
         ("And thank you!", WEATHER, {"city": "Rome"}, []),
         ("Oslo", WEATHER, {"city": "Rome"}, []),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
@@ -13,6 +14,8 @@ from nbagent.trace.schema import TABLES
 _SHARED_KEYS = {"messages": "message_id", "blocks": "block_id"}
 #: The keys of rows that several runs share. Such a row names only the first of these runs, or none.
 _OF_MANY_RUNS = {"prompts": "hash", "environment": "session_id"}
+#: The condition for the rows of some runs, whose ids are given as a JSON list.
+_ARE_IN = "run_id IN (SELECT value FROM json_each(?))"
 
 
 def combined_rows(
@@ -23,17 +26,16 @@ def combined_rows(
     If several recorders contain the same run, the rows of the last one are used.
     """
     every = list(members)
-    last = {row["run_id"]: number for number, (recorder, _) in enumerate(every) for row in recorder.rows("runs")}
+    last = {run_id: number for number, (recorder, _) in enumerate(every) for run_id in _parents(recorder)}
     tables: dict[str, list[Row]] = {}
     for name in names:
         rows = tables[name] = []
         known: set[str] = set()
         for number, (recorder, run_ids) in enumerate(every):
-            for row in recorder.rows(name):
-                run_id, key = row["run_id"], _SHARED_KEYS.get(name)
-                is_wanted = run_ids is None or name in _OF_MANY_RUNS or run_id in run_ids
-                is_last = name in ("scores", "prompts") or last.get(run_id, number) == number
-                if is_wanted and is_last and not (key and row[key] in known):
+            key, ids = _SHARED_KEYS.get(name), None if name in _OF_MANY_RUNS else run_ids
+            for row in recorder.rows(name) if ids is None else recorder.rows(name, _ARE_IN, json.dumps([*ids])):
+                is_last = name in ("scores", "prompts") or last.get(row["run_id"], number) == number
+                if is_last and not (key and row[key] in known):
                     known.add(row[key] if key else "")
                     rows.append(row)
     return tables
@@ -63,19 +65,28 @@ def rows_below(recorder: Recorder, run_id: str | None, names: Iterable[str]) -> 
 
     They are in chronological order. All tables are empty if the run is unknown.
     """
-    waiting = [run["run_id"] for run in recorder.rows("runs")] if run_id is None else [run_id]
-    tables = combined_rows(related_recorders(recorder).items(), dict.fromkeys(("runs", *names)))
-    started = defaultdict(list)
-    for run in tables["runs"]:
-        started[run["parent_run_id"]].append(run["run_id"])
+    members, started = related_recorders(recorder), defaultdict(list)
+    for member in members:
+        for child, parent in _parents(member).items():
+            started[parent].append(child)
+    waiting = [*_parents(recorder)] if run_id is None else [run_id]
     found = set()
     while waiting:
-        found.add(parent := waiting.pop())
-        waiting += [child for child in started[parent] if child not in found]
+        found.add(latest := waiting.pop())
+        waiting += [child for child in started[latest] if child not in found]
+    if run_id is not None:
+        members = {member: found if run_ids is None else found & run_ids for member, run_ids in members.items()}
+    tables = combined_rows(members.items(), names)
     return {
         name: sorted((row for row in tables[name] if row["run_id"] in found), key=lambda row: row["ts"])
         for name in names
     }
+
+
+def _parents(recorder: Recorder) -> dict[str, str | None]:
+    """The id of each run, with the id of the run that started it."""
+    with recorder.lock:
+        return dict(recorder.flush().get("SELECT run_id, parent_run_id FROM runs"))
 
 
 def add_sessions(recorder: Recorder, other: Recorder) -> None:

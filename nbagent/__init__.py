@@ -3,7 +3,7 @@
 >>> %load_ext nbagent                                                       # doctest: +SKIP
 >>> import nbagent; agent = nbagent.Agent("local", tools=[my_function])     # doctest: +SKIP
 
-Names are loaded at first use, so `import nbagent` costs nothing.
+Names are loaded at first use, so `import nbagent` is fast.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ def __dir__() -> list[str]:
 
 
 def load_ipython_extension(shell: object) -> None:
-    """`%load_ext nbagent`."""
+    """Load the extension, as `%load_ext nbagent` does."""
     from IPython import __version__ as ipython
     from IPython.core.error import UsageError
 
@@ -205,7 +205,7 @@ def load_ipython_extension(shell: object) -> None:
 
 
 def unload_ipython_extension(shell: object) -> None:
-    """`%unload_ext nbagent`."""
+    """Unload the extension, as `%unload_ext nbagent` does."""
     from nbagent.notebook.extension import unload
 
     unload(shell)

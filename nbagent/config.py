@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 #: How many model requests one run may send.
 DEFAULT_MAX_ITERATIONS = 10
-#: How deep agents may call agents through their tools, and how many requests they may send in total.
+#: How many levels deep agents may call other agents through their tools, and how many requests they may send in total.
 DEFAULT_MAX_DEPTH = 5
 DEFAULT_MAX_REQUESTS = 1000
 

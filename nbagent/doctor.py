@@ -74,7 +74,7 @@ def _keys() -> str:
 
 
 def _servers(found: list[LocalServer]) -> str:
-    """The servers found, with their models. If there are none, the names of those searched for."""
+    """The servers found, with their models. If there are none, the names of the servers that it looked for."""
     lines = [f"{each.title} at {without_password(each.base_url)}: {each.model or each.problem}" for each in found]
     return "; ".join(lines) or f"no {', '.join(title for title, *_ in SERVERS)}"
 

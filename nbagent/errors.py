@@ -33,7 +33,7 @@
     ├── ExtractionError                   no answer fit the requested type; `.answer` is the last one
     ├── AnswerRejectedError               no answer passed the agent's validators; `.answer` is the last one
     ├── AgentBusyError                    the new run would deadlock, or the agent is in the middle of an answer
-    └── AgentDepthError                   agents called agents deeper than `Limits.max_depth`
+    └── AgentDepthError                   agents called other agents more deeply than `Limits.max_depth` allows
 
 Messages name the wrong value and the remedy. No message, attribute or repr ever contains a key.
 """
@@ -317,7 +317,7 @@ class TurnLostError(StoreError):
 class AgentBusyError(NbagentError):
     """The new run would deadlock: it was started by a tool of the same agent, or by a call that blocks another run.
 
-    Also raised when an agent is asked to switch its conversation or branch while it answers.
+    Also raised when an agent is asked to switch its conversation or branch while it is answering a prompt.
     """
 
 

@@ -1,4 +1,4 @@
-"""Loads the agent that a command names, as `file.py`, `file.py:name` or `module:name`. Without a name, it is `Agent()`.
+"""Loads the agent that a command names, as `file.py`, `file.py:name` or `module:name`. Without a name, loads `Agent()`.
 
 >>> load_agent("app.py:agent")                                              # doctest: +SKIP
 """

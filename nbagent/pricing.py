@@ -1,4 +1,4 @@
-"""Determines the cost of requests: the provider reports it, or your own `price` or the list `genai-prices` gives it.
+"""Determines the cost of requests, from the provider's report, your own `price`, or the price list `genai-prices`.
 
 The price of an unknown model is None, never 0. Models on the user's machine and scripted answers cost 0, and
 replayed answers are not charged again.
@@ -96,7 +96,7 @@ def _computed(
 
 
 def price_at(usage: Usage, model: str, provider: Provider, raw: Any = None, is_batched: bool = False) -> float | None:
-    """Return the price of these tokens, at the provider's own rates if it has any."""
+    """Return the price of these tokens, at the rates of the provider's own `price` if it is set."""
     return price(usage, model, provider.provider_name, raw, is_batched, rates=provider.price)
 
 

@@ -121,7 +121,7 @@ class _Codec(ResponsesCodec):
 
 
 class ServedAgent(HTTPProvider):
-    """An agent on a server as a provider, created by `connect`. It accepts the options of `HTTPProvider`."""
+    """A provider whose model is an agent on a server, created by `connect`. Its options are those of `HTTPProvider`."""
 
     provider_name = NBAGENT_SERVER
 

@@ -39,7 +39,7 @@ class RateAdmission:
 
     Slots are unlimited until the provider refuses a request. Then all requests wait as long as the provider says, and
     the number of slots is halved. It grows by one each time that all slots have been used successfully. `rpm` and `tpm`
-    are limits on the requests and tokens per minute, which are spread evenly.
+    limit the requests and tokens per minute. Requests are spread evenly over the minute.
 
     >>> import asyncio
     >>> admission = RateAdmission(rpm=600)
@@ -67,7 +67,7 @@ class RateAdmission:
         self.window = math.inf
         self._pause = FIRST_PAUSE_S
         self._paused_until = -math.inf
-        #: When the provider began to refuse every request (`-inf`: too long ago), and its last message.
+        #: When the provider began to refuse every request (`-inf` if that was too long ago), and its last message.
         self._refused_since: float | None = None
         self._last_message = ""
 

@@ -30,7 +30,7 @@ def aclose_if_possible(stream: AsyncIterator[T]) -> AbstractAsyncContextManager[
 class YieldPoint:
     """Lets timeouts and other tasks run: await `yield_point.pass_on()` after each item.
 
-    Without it, a user's iterator that never waits would block them.
+    Otherwise, a user's iterator that never waits would block them.
     """
 
     __slots__ = ("_due",)
@@ -39,7 +39,7 @@ class YieldPoint:
         self._due = monotonic() + HOLD_S
 
     async def pass_on(self) -> None:
-        """Let the event loop run if it last ran over `HOLD_S` ago. May raise CancelledError, like any `await`."""
+        """Let the event loop run if it has not run for `HOLD_S`. May raise CancelledError, like any `await`."""
         if monotonic() > self._due:
             await asyncio.sleep(0)
             self._due = monotonic() + HOLD_S
@@ -48,8 +48,8 @@ class YieldPoint:
 class InContext(Generic[T]):
     """Iterates over `stream`, and always runs its code in `context`.
 
-    An async generator has no context of its own: it runs in the context of the code that reads the next item. Here it
-    runs in `context`, where its changes persist without affecting the reader.
+    An async generator has no context of its own: it runs in the context of the code that reads the next item. This
+    class runs it in `context`, where its changes persist without affecting the reader.
     """
 
     def __init__(self, stream: AsyncIterator[T], context: Context) -> None:

@@ -46,7 +46,9 @@ def write_text(path: Path, text: str) -> None:
 
 @contextmanager
 def atomic_write_folder(target: Path) -> Iterator[Path]:
-    """Like `atomic_write`, for a folder. An existing folder is moved aside first, because it can't be overwritten."""
+    """Write a folder as `atomic_write` writes a file. An existing folder is moved aside first, because it can't be
+    overwritten.
+    """
     target = Path(os.path.realpath(target))
     if target.exists() and not target.is_dir():
         raise OSError(errno.ENOTDIR, "it is not a folder; name another path", str(target))

@@ -11,7 +11,8 @@ from nbagent.errors import ConfigurationError
 
 
 class Budget:
-    """A spending limit shared by everything that uses this object. Once it is spent, runs end with `status="limit"`.
+    """A spending limit shared by everything that uses this object. Once the budget is spent, runs end with
+    `status="limit"`.
 
     - `max_cost`: US dollars; needs models with known prices
     - `max_total_tokens`: input and output tokens

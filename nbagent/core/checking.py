@@ -1,7 +1,7 @@
 """Checks the prompt before anything is sent, and the answer that would end a run.
 
-A rejected prompt ends the run. A rejected answer goes back to the model with the reason. Users' checks are functions of
-the text or of the `output` value. If they have a second parameter, they receive a `RunContext`.
+A rejected prompt ends the run. A rejected answer goes back to the model with the reason. Users' checks are functions
+that receive the text or the `output` value. If they have a second parameter, they also receive a `RunContext`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ AnswerCheck = Callable[[AgentResult, RunContext], Awaitable[None] | None]
 
 
 def checked_functions(name: str, functions: Iterable[UserCheck]) -> list[UserCheck]:
-    """Return the functions as a list. Raises ConfigurationError if one can't be called with one or two arguments."""
+    """Return the functions as a list. Raises ConfigurationError if a function can't be called with one or two
+    arguments.
+    """
     expected = "a list of functions of (text) or (text, context)"
     if not isinstance(functions, Iterable):
         raise invalid(name, functions, expected)

@@ -20,7 +20,7 @@ class Citation(TypedDict):
 def safe_url(url: Any) -> str | None:
     r"""The URL if it is http or https and has no control characters, spaces or backslashes; otherwise None.
 
-    Browsers read a backslash as a slash: for them, `https://one.example\@other.example/` is at `one.example`.
+    Browsers read a backslash as a slash, so they look for `https://one.example\@other.example/` at `one.example`.
 
     >>> [safe_url(url) for url in ("https://example.org/a", "javascript:alert(1)", r"https://one.example\@other.example/")]
     ['https://example.org/a', None, None]

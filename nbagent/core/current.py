@@ -19,7 +19,9 @@ from nbagent.core.run_context import RunContext
 
 
 class Cell(NamedTuple):
-    """A cell's id and execution count. The id is `In[3]` if the front end sends none (nbclient, a terminal)."""
+    """A cell's id and execution count. If the front end sends no id (nbclient, a terminal), the id is made from the
+    count, as in `In[3]`.
+    """
 
     cell_id: str | None = None
     execution_count: int | None = None

@@ -1,8 +1,8 @@
 """The events of a run: a fixed set of small dataclasses, which cells, panels and plain Python all consume.
 
 Each event has `type`, `content` (always a string), `tool_name`, `tool_arguments` and `metadata`, as attributes and as
-items (`event["type"]`). `to_dict()` returns exactly these five. `metadata` contains `run_id` and, where they apply,
-`call_id`, `tool_call_id`, `is_error` and `duration_s`. The last event is `done`, or `error` if the run failed.
+items (`event["type"]`). `to_dict()` returns exactly these five fields. `metadata` contains `run_id` and, where they
+apply, `call_id`, `tool_call_id`, `is_error` and `duration_s`. The last event is `done`, or `error` if the run failed.
 """
 
 from __future__ import annotations
@@ -209,8 +209,8 @@ class ValidationError(Event):
 
 @dataclass(slots=True)
 class Approval(Event):
-    """A person's decision on a call: "approved", "edited", "denied", or "allowed" (such calls were allowed earlier in
-    the session).
+    """A person's decision on a call: "approved", "edited" or "denied", or "allowed" if the person allowed such calls
+    earlier in the session.
     """
 
     type: ClassVar[Literal["approval"]] = "approval"
@@ -244,7 +244,7 @@ class Retry(Event):
 
 @dataclass(slots=True)
 class Context(Event):
-    """The history was trimmed, summarised or repaired, or can't be sent completely; `content` says which.
+    """The history was trimmed, summarised or repaired, or can't be sent completely. `content` says what happened.
 
     `messages` are the messages that were removed. `metadata`: `trimmed`, the `message_id`s of these messages in the
     trace; `begins`, true when summarising starts.
@@ -276,7 +276,7 @@ class Http(Event):
 
 @dataclass(slots=True)
 class Interrupted(Event):
-    """The run was cancelled. `content` is the text so far; `messages` complete the history."""
+    """The run was cancelled. `content` is the text so far. `messages` are added to the history to complete it."""
 
     type: ClassVar[Literal["interrupted"]] = "interrupted"
     messages: Sequence[LLMMessage] = ()
@@ -296,7 +296,9 @@ class TurnDone(Event):
 
 @dataclass(slots=True)
 class Done(Event):
-    """The run is over. `content` is the final answer. If the run timed out, `messages` complete the history."""
+    """The run is over. `content` is the final answer. If the run timed out, `messages` are added to the history to
+    complete it.
+    """
 
     type: ClassVar[Literal["done"]] = "done"
     result: AgentResult = field(default_factory=AgentResult)
@@ -305,8 +307,8 @@ class Done(Event):
 
 @dataclass(slots=True)
 class Error(Event):
-    """The run failed. `chat` raises `exception`, and `content` is the text of that exception. `messages` complete the
-    history.
+    """The run failed. `chat` raises `exception`, and `content` is its text. `messages` are added to the history to
+    complete it.
     """
 
     type: ClassVar[Literal["error"]] = "error"

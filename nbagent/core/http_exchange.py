@@ -1,7 +1,8 @@
 """HTTP exchanges, as the trace records them.
 
-Agents and concurrent runs share providers, so recording can't be switched on in a provider. Instead, `Current.collect`
-receives the exchanges. The HTTP client reads it before each request, and records nothing if it is not set.
+Agents and concurrent runs share providers, so recording can't be switched on in a provider. Instead, the exchanges are
+passed to `Current.collect`. Before each request, the HTTP client checks whether `collect` is set, and otherwise records
+nothing.
 """
 
 from __future__ import annotations

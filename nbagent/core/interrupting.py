@@ -23,8 +23,7 @@ class Interruptible:
     bytecode instruction, so native code, such as a long `time.sleep` outside the main thread, finishes first.
 
     A function that is traced (for debugging or coverage) is not interrupted: the KeyboardInterrupt might hit the
-    tracer, which would never release its lock. On the main thread, it is interrupted nevertheless, as Ctrl-C would
-    interrupt it.
+    tracer, which would never release its lock. On the main thread, even a traced function is interrupted, as by Ctrl-C.
 
     >>> Interruptible().run(lambda: 7)
     7

@@ -1,7 +1,8 @@
 """Checks values against a JSON Schema, and imports the package `jsonschema` quickly.
 
-Schemas come from MCP servers and HTTP clients, and Python's `re` may take years for a hostile pattern. pydantic's
-engine matches patterns in linear time. A pattern that it can't compile, such as a look-ahead, is not checked.
+Schemas come from MCP servers and HTTP clients, and Python's `re` may take years for a hostile pattern. Therefore,
+patterns are matched by pydantic's engine, which takes linear time. A pattern that this engine can't compile, such as a
+look-ahead, is not checked.
 
 If the package rfc3987-syntax is installed (JupyterLab installs it), `import jsonschema` builds parsers for the format
 "iri", which takes seconds. This module postpones that until a value of this format is checked.

@@ -20,8 +20,8 @@ class Labels:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def within(self, outer: Labels) -> Labels:
-        """Combine these labels with outer ones. All tags are kept, the outer ones first. Otherwise, the inner value
-        takes precedence.
+        """Combine these labels with outer ones. All tags are kept, the outer ones first. For everything else, the inner
+        value takes precedence.
 
         >>> Labels(("b",), user="u2").within(Labels(("a",), user="u1", session="s"))
         Labels(tags=('a', 'b'), user='u2', session='s', metadata={})

@@ -31,15 +31,16 @@ Count = float
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of one run. A limit that is None has its default. Unless stated here, the default is no limit.
+    """The limits of one run. None means the default of a limit, which is no limit unless a default is stated here.
 
-    - `max_iterations`: requests to the model, 10 by default. Requests of other agents don't count.
-    - `max_requests`: requests to all models, 1000 by default
-    - `max_depth`: how deep agents may call agents, 5 by default; a deeper call raises `AgentDepthError`
-    - `max_tool_calls`: tool calls
+    - `max_iterations`: the number of requests to the model, 10 by default. Requests of other agents don't count.
+    - `max_requests`: the number of requests to all models, 1000 by default
+    - `max_depth`: how many levels deep agents may call other agents, 5 by default. A deeper call raises
+      `AgentDepthError`.
+    - `max_tool_calls`: the number of tool calls
     - `max_total_tokens`, `max_input_tokens`, `max_output_tokens`. Missing counts are estimated.
-    - `max_cost`: US dollars; needs a model with a known price
-    - `max_seconds`: the run ends even while it waits for the model or a tool, and keeps the text so far
+    - `max_cost`: the cost in US dollars. The price of the model must be known.
+    - `max_seconds`: the duration. The run ends even while it waits for the model or a tool, and keeps the text so far.
     - `tool_seconds`: the timeout of tools that have none of their own, 15 by default
 
     All limits except `max_iterations` also cover the agents that the run's tools call. Each limit has an environment
@@ -114,14 +115,14 @@ class Request:
 
 #: Guards all accounts: a tree's runs may be on different threads.
 _LOCK = threading.Lock()
-#: Requests of all trees that wait for others to end: a few, and only when a budget is nearly spent.
+#: Requests that wait for other requests to end, in all trees. There are few, and only when a budget is nearly spent.
 _waiting: list[ThreadsafeEvent] = []
 
 
 @dataclass(slots=True)
 class Account:
-    """The spending of a run, and its limits. A run's spending also counts for the runs above it, up to the root of the
-    tree.
+    """The spending of a run, and its limits. A run's spending also counts for the run whose tool started it, and so on
+    up to the first run.
 
     `parent` is the account of the run whose tool started this run, or of the map to which this row belongs. `budgets`
     are accounts shared with other runs (see `Budget`).
@@ -183,12 +184,12 @@ class Account:
                 account.all_priced = account.all_priced and cost is not None
 
     def asking(self, enclosing: Request | None = None) -> AbstractAsyncContextManager[Request | None]:
-        """Return a context manager for a request and its answer. It waits while parallel requests may use up a shared
-        budget.
+        """Return a context manager for a request and its answer. On entry, it waits while parallel requests may still
+        use up a shared budget.
 
-        Each parallel request is expected to use as much as the largest answer so far. So all runs of a tree together,
-        not each of them, exceed a budget by at most one answer, unless an answer is larger than all earlier ones. A run
-        without a parent never waits, because the code that reads it may be waiting for other runs.
+        Each parallel request is expected to use as much as the largest answer so far. So all runs of a tree together
+        exceed a budget by at most one answer, unless an answer is larger than all earlier ones. A run without a parent
+        never waits, because the code that reads it may be waiting for other runs.
 
         `enclosing` is the last request that the current code sent or is part of.
         """
@@ -252,7 +253,7 @@ class Account:
                 limit = DEFAULT_MAX_DEPTH
             if limit is not None and (self.depth or 0) - (account.depth or 0) > limit:
                 raise AgentDepthError(
-                    f"agents call agents more than {limit} levels deep: answer without calling another one. "
+                    f"agents call other agents more than {limit} levels deep: answer without calling another agent. "
                     "Limits(max_depth=...) of the first agent sets this limit"
                 )
 

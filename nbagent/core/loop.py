@@ -92,7 +92,7 @@ def _failure(error: Exception, run: Run) -> Event:
 async def _accepts(turn: Turn, answer: LLMResponse) -> bool:
     """Whether the run ends with this answer. The status of an incomplete answer replaces "denied".
 
-    A paused answer continues in the next turn, and after an empty one the model gets one more request. In a team,
+    A paused answer continues in the next turn, and after an empty one the model is sent one more request. In a team,
     another agent may speak next.
     """
     run = turn.run

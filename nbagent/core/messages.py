@@ -77,7 +77,7 @@ class LLMMessage:
     - `is_summary`: whether this user message replaces dropped messages of a long history
     - `is_correction`: whether this user message asks the model to correct its answer. Such a message belongs to the
       turn of the prompt.
-    - `cell_id`: the notebook cell of this prompt; running the cell again sends it again
+    - `cell_id`: the notebook cell of this prompt. Running the cell again sends the prompt again.
     """
 
     role: Role
@@ -199,8 +199,8 @@ def parse_arguments(text: Any) -> tuple[dict[str, Any], str | None]:
 
 
 def fault_in(raw: str) -> str:
-    """Describe the problem with a JSON text's size, depth or numbers; "" if there is none. Raises ValueError for other
-    text.
+    """Describe the problem with a JSON text's size, depth or numbers; "" if there is none. Raises ValueError if the
+    text is not JSON.
     """
     if len(raw) > MAX_ARGUMENT_CHARS:
         return f"must be shorter than {MAX_ARGUMENT_CHARS:,} characters"
@@ -277,7 +277,7 @@ class Usage:
         return Usage(*map(max, _counts(self), _counts(other)))
 
     def to_dict(self) -> dict[str, int]:
-        """JSON data."""
+        """Return the counts as JSON data."""
         return dict(zip(Usage.__slots__, _counts(self), strict=True))
 
 
@@ -292,12 +292,13 @@ class LLMResponse:
 
     - `thinking`: text
     - `usage`: a `Usage`; `usage_raw`: the provider's own counts, a dict
-    - `usage_estimated`: True if a count is an estimate; False if all are exact, even zeros, as for rule-based answers
+    - `usage_estimated`: True if a count is an estimate. False if all counts are exact, even zeros, as for rule-based
+      answers
     - `model`, `response_id`, `finish_reason_raw`
     - `quoted`: True if the answer quotes a tool's result
     - `no_tool`: True if a small model answered from memory although tools were on offer
     - `citations`: a list of `nbagent.core.citations.Citation`
-    - `provider_calls`: calls of tools that the provider ran itself, see `nbagent.core.provider_calls`
+    - `provider_calls`: calls of tools that the provider ran itself (see `nbagent.core.provider_calls`)
     - `parts`: the content parts in order, if the answer has images. `content` is then only the text
     """
 

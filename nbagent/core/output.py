@@ -1,7 +1,7 @@
 """`Output`: the expected type of an answer. It provides a JSON Schema and instructions for the model, and checks the
 answer.
 
-Types are cached, because a batch uses the same one thousands of times.
+Types are cached, because a batch uses the same type thousands of times.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ Answer again, with the corrected JSON alone."""
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Output:
-    """An answer's expected type. `output_of` creates it.
+    """The expected type of an answer. `output_of` creates it.
 
     - `type_name`: the type as written in code, such as `list[Person]`
-    - `schema`: its JSON Schema, always an object. If the type is not an object, the schema wraps it as the field
-      `result`. An empty schema is not sent.
-    - `name`: the schema's name, in letters, digits and `_`
-    - `fields`: the field names of the model, or of the model in `list[Model]`
-    - `instructions`: text after the system prompt
+    - `schema`: the JSON Schema, which always describes an object. If the type is not an object, the schema wraps it in
+      an object with the field `result`. An empty schema is not sent.
+    - `name`: the schema's name, which consists of letters, digits and `_`
+    - `fields`: the field names of the pydantic model, which may be the item of a list
+    - `instructions`: the text that is added after the system prompt
     - `adapter`: pydantic's adapter, which reads and writes values of the type
     """
 

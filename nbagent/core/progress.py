@@ -22,7 +22,8 @@ def progress_bar(
     shown: bool = True,
     watchers: Iterable[Callable[[str], None]] = (),
 ) -> Iterator[Any]:
-    """Show a tqdm bar for `total` units, of which `done` are already done. Bytes (`unit="B"`) are shown as kB and MB.
+    """Show a tqdm bar for `total` units, of which `done` are already complete. Bytes (`unit="B"`) are shown as kB and
+    MB.
 
     In a notebook, `watchers` receive each state of the bar (see `NotebookBar`). There is no bar in logs and pipes,
     which can't overwrite a line, or in notebooks that nobody is watching.

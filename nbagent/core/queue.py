@@ -32,7 +32,7 @@ class RunQueue:
             return current + [entry for _, entry in self._waiting]
 
     async def wait(self, entry: QueueEntry) -> None:
-        """Wait for the entry's turn. A cancelled waiter leaves the queue."""
+        """Wait for the entry's turn. If the wait is cancelled, the entry leaves the queue."""
         with self._lock:
             if self._current is None:
                 self._current = entry

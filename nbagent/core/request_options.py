@@ -1,6 +1,6 @@
 """The keyword options of `Agent.chat` and its variants, for each request and for the run.
 
-Only the names in these `TypedDict`s are valid. Type checkers report a mistyped option, and nbagent raises an error
+Only the names in these `TypedDict`s are valid. Type checkers report a misspelled option, and nbagent raises an error
 before anything is sent.
 """
 

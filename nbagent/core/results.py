@@ -97,7 +97,7 @@ class AgentResult(Mapping[str, Any]):
     - `finish_reason`: why the model's last answer ended, in the same words for all providers: "stop", "tool_calls"
       (only from providers that report it), "length", "content_filter", "refusal", or "pause" (the model would
       continue). None if the provider gave another reason.
-    - `cost`: in US dollars; None if a request's price is unknown
+    - `cost`: the cost in US dollars, or None if a request's price is unknown
     - `data`: the value of type `output`; None without `output`, or if the status is neither "ok" nor "denied"
     - `citations`: sources found by a provider's own tool, as dicts `{start, end, url, title, cited_text}`. `start` and
       `end` are positions of characters in `content`.

@@ -261,11 +261,11 @@ class Run:
         return await asyncio.create_task(awaited(), context=self.inner_context())
 
     def inner_context(self, **changes: Any) -> Context:
-        """Return a changed copy of the current context, for code of this run that the run waits for."""
+        """Return a changed copy of the current context, for code that this run executes and waits for."""
         return self.own_context(enclosing=current.get().enclosing | {self.entry}, **changes)
 
     def own_context(self, call: RunContext | None = None, **changes: Any) -> Context:
-        """Return a changed copy of the current context, for code of this run, such as a tool with its `call`.
+        """Return a changed copy of the current context, for code that this run executes. For a tool, pass its `call`.
 
         Without a `call`, the code's printed output belongs to the call that started the run.
         """

@@ -11,7 +11,7 @@ from nbagent.core.tool_output import ToolOutput
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """A tool's view of its run. A tool's parameter with this annotation is filled in and hidden from the model.
+    """A tool's view of its run. nbagent fills in a tool's parameter with this annotation, and hides it from the model.
 
     - `run_id`, `call_id`, `tool_call_id`: as in the tables of `agent.trace`
     - `tool_name`: the tool's name, as the model called it

@@ -29,25 +29,25 @@ class StreamingHandler:
     """
 
     def on_token(self, token: str) -> Any:
-        """A piece of the answer."""
+        """Called with each piece of the answer."""
 
     def on_thinking(self, text: str) -> Any:
-        """A piece of the model's thinking."""
+        """Called with each piece of the model's thinking."""
 
     def on_tool_call(self, call: FunctionCall) -> Any:
-        """The model called a tool."""
+        """Called when the model has called a tool."""
 
     def on_tool_result(self, call: FunctionCall, result: str) -> Any:
-        """A tool returned. `result` is the text for the model."""
+        """Called when a tool has returned. `result` is the text for the model."""
 
     def on_retry(self) -> Any:
-        """The request is sent again: discard this turn's text so far."""
+        """Called when the request is sent again. Discard this turn's text so far."""
 
     def on_complete(self, content: str) -> Any:
-        """The run is over. `content` is the final answer."""
+        """Called when the run is over. `content` is the final answer."""
 
     def on_error(self, exception: BaseException) -> Any:
-        """The run failed."""
+        """Called when the run has failed."""
 
 
 class AgentStream:

@@ -389,8 +389,8 @@ class Turn:
         return self.run.emit(events.ToolCall("", call.name, call.arguments, self._call_metadata(0)), self.meta)
 
     async def run_tools(self) -> AsyncGenerator[Event]:
-        """Run the calls, concurrently if their tools allow it. Yields results as they arrive. The history has them in
-        call order.
+        """Run the calls, concurrently if their tools allow it. Yields results as they arrive, but the history lists
+        them in the order of the calls.
         """
         run = self.run
         count = run.spent.take_tool_calls(len(self.calls))

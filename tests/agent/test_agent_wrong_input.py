@@ -58,7 +58,7 @@ INVALID_PROMPTS = {
     "a text among messages": ([LLMMessage("user", "a"), "b"], "a message with a role, got 'b'"),
     "a call without a name": ([{"role": "assistant", "tool_calls": [{"id": "1"}]}], "in the form of .*to_dict.*'name'"),
     "nothing": (" \n", "is empty"),
-    "blank parts": (["", {"type": "text", "text": " "}], r"The prompt .* is empty\. Write what"),
+    "blank parts": (["", {"type": "text", "text": " "}], r"The prompt .* is empty\. Write a"),
 }
 
 

@@ -1,7 +1,7 @@
 """Documents in messages. A text file becomes text between marks, and a PDF becomes a content part.
 
 The part is plain JSON data: `{"type": "document", "media_type": "application/pdf", "data": base64 str, "name": str,
-"pages": int}`. Providers that read PDFs get the file itself; others get its text.
+"pages": int}`. Providers that read PDFs receive the file itself. Other providers receive its text.
 """
 
 from __future__ import annotations

@@ -51,7 +51,9 @@ class Branch:
 
 
 def parting(one: Branch, other: Branch) -> tuple[LLMMessage | None, LLMMessage | None]:
-    """Return the prompts at which two branches diverge, one from each branch. A branch that ends there has None."""
+    """Return the prompts at which two branches diverge, one from each branch. If a branch ends there, its prompt is
+    None.
+    """
     shared = {id(message) for message in other.messages}
     last = next((message for message in reversed(one.messages) if id(message) in shared), None)
     return _question_after(last, one), _question_after(last, other)

@@ -45,7 +45,7 @@ class ContextManager:
     the oldest turns are dropped (`strategy="trim"`), or the model first summarises them in a separate request
     (`"summarise"`). Pinned messages and their turns are kept. With `"server"`, the provider itself summarises earlier
     messages once a request exceeds `max_tokens` (150,000 by default). The history stays complete, and later answers
-    carry the provider's summary. If the provider does not support this for the model, or the limit is too low for it,
+    contain the provider's summary. If the provider does not support this for the model, or the limit is too low for it,
     `"summarise"` applies.
 
     >>> context = ContextManager(max_messages=20)
@@ -295,7 +295,7 @@ class ContextManager:
     def take_back(self, question: LLMMessage) -> bool:
         """Remove a prompt that failed or was refused, with its answer so far. Returns whether it was removed.
 
-        Otherwise, the prompt would appear twice if it is sent again. If tools have run for the prompt, nothing is
+        If the prompt stayed, it would appear twice when it is sent again. If tools have run for the prompt, nothing is
         removed, because the model must know what they did. The branch stays the same.
         """
         start = index_of(question, self.messages)
@@ -305,13 +305,13 @@ class ContextManager:
         return True
 
     def pin(self, message: int | LLMMessage, pinned: bool = True) -> None:
-        """Keep a message when others are dropped. It is given as itself or as its index in `messages`."""
+        """Keep a message when others are dropped. `message` is the message, or its index in `messages`."""
         index = self._index(message)
         self.messages[index] = replace(self.messages[index], pinned=pinned)  # sent unchanged
 
     def edit(self, message: int | LLMMessage, content: Any) -> None:
-        """Replace the content of a message, which is given as itself or as its index in `messages`. Tool calls and
-        results are kept.
+        """Replace the content of a message, but keep tool calls and results. `message` is the message, or its index in
+        `messages`.
 
         `content` is a string, an image, or a list of strings, images and content parts, as for `chat`. Provider data
         such as thinking is removed, because it belongs to the old content. If the old and the new content are both
@@ -388,7 +388,7 @@ class ContextManager:
         return ", ".join(done)
 
     def messages_to_drop(self) -> list[LLMMessage]:
-        """Return the messages to drop so that the history is well below both limits. There are none if neither limit is
+        """Return the messages to drop to bring the history well below both limits. There are none if neither limit is
         exceeded.
         """
         if not self.max_messages and not self.max_tokens:

@@ -18,8 +18,8 @@ class Preview:
 
     `messages` start with the system message; `functions` are the tools on offer. `options` contains the rest of the
     request, such as `thinking_level` and `temperature`. `tokens` is the provider's count of the conversation so far,
-    plus an estimate of the new messages. `cost` is their input cost in US dollars; None if the price is unknown.
-    `notes` describe changes that would be made to the history first.
+    plus an estimate of the new messages. `cost` is the price of these input tokens in US dollars, or None if it is
+    unknown. `notes` describe changes that would be made to the history first.
     """
 
     provider: str

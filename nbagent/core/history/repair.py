@@ -20,9 +20,9 @@ CONTINUE = LLMMessage("user", "Continue.")
 def repair(messages: Sequence[LLMMessage], valid: int = 0) -> list[LLMMessage]:
     """Return the same conversation in a valid form. The first `valid` messages are known to be valid.
 
-    System messages come first. Each call gets a unique id. Results follow their call, in the order of the calls.
-    Missing results become errors. Results without a call, duplicates and empty messages are removed. If there is no
-    user message, one is added.
+    System messages come first. Each call has a unique id. Results follow their call, in the order of the calls. Missing
+    results become errors. Results without a call, duplicates and empty messages are removed. If there is no user
+    message, one is added.
     """
     if any(m.role == "system" for m in messages[valid:]):
         valid = 0

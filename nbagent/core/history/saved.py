@@ -132,7 +132,7 @@ def _branches_as_data(messages: Sequence[LLMMessage], branches: Sequence[Branch]
 
 
 def _branches_from(data: Any, messages: Sequence[LLMMessage]) -> list[Branch]:
-    """The inverse. Raises ValueError with the first error and its place."""
+    """The inverse of `_branches_as_data`. Raises ValueError with the first error and its place."""
     _check(list[_SavedBranch], data)
     known, found = list(messages), []
     for item in data:

@@ -15,8 +15,8 @@ _SPACES = re.compile(r"(?:[^\S\n]|\u2800){40,}")
 def arguments_text(arguments: dict[str, Any]) -> str:
     """Return all arguments as text, with hidden characters made visible.
 
-    Text that JSON would escape, such as code, is shown unchanged, except white space that would push the rest out of
-    view.
+    Text that JSON would escape, such as code, is shown unchanged. Only long white space, which would push the rest out
+    of view, is replaced.
     """
     shown = [
         f"{readable_name(name)} = {readable_json(value)}"

@@ -1,9 +1,9 @@
 r"""Recognises formulas in Markdown and keeps them exactly as written, for the host to typeset.
 
 `$…$`, `$$…$$`, `\(…\)`, `\[…\]` and `\begin{…}…\end{…}` are formulas, and Markdown inside them is ignored. Prices and
-shell variables are not formulas, so the content of `$…$` may not start or end with a space or end with a slash, and no
-brace may follow the closing dollar sign. No letter or digit may touch either dollar sign, unless the content is a
-single symbol, as in `$n$th`, `H$_2$O` or `5$\times$10`.
+shell variables are not formulas. Therefore, the content of `$…$` may not start or end with a space, or end with a
+slash, and no brace may follow the closing dollar sign. No letter or digit may touch either dollar sign, unless the
+content is a single symbol, as in `$n$th`, `H$_2$O` or `5$\times$10`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _BEGIN = re.compile(r"\\begin\{([a-zA-Z]{1,20}\*?)\}")
 
 
 class TooMuchWorkError(Exception):
-    """The parser takes too long for this text."""
+    """Parsing this text would take too long."""
 
 
 def formula_plugin(parser: Any) -> None:

@@ -2,7 +2,7 @@
 
 Text never becomes raw HTML: Markdown is rendered without HTML or images, then reduced to a short list of tags, and
 everything else is escaped. Generated images are embedded as data. Outputs use the host's theme variables, with
-fallbacks, and still read well if the style is stripped.
+fallbacks, and remain readable if the style is stripped.
 
 Hosts typeset everything that looks like TeX. Formulas in an answer are kept, but commands that create links, styles,
 labels or definitions are not, because they would affect the whole notebook. All other text is marked as not TeX. For
@@ -277,7 +277,7 @@ def image_html(media_type: str, base64_data: str, caption: str) -> str:
 
 
 def details_html(summary: str, side: str, body: str, *, is_open: bool = False) -> str:
-    """Return a block that can be folded. The first three arguments are HTML."""
+    """Return a block that can be folded. `summary`, `side` and `body` are HTML."""
     side = f' <span class="nbagent-side">{side}</span>' if side else ""
     kind = f'class="{NO_TEX}"{" open" if is_open else ""}'
     return f'<details {kind}><summary>{summary}{side}</summary><div class="nbagent-body">{body}</div></details>'

@@ -82,7 +82,7 @@ def formula_to_mathml(tex: str) -> str | None:
 
 
 def _cleaned(element: Element) -> bool:
-    """Reduce an element to its allowed attributes. Whether it can be shown."""
+    """Reduce an element to its allowed attributes. Returns whether it can be shown."""
     given, known, text = element.attrib, MATHML.get(element.tag), element.text or ""
     is_unknown = "\\" in text or text == "&" or "linebreak" in given
     if known is None or is_unknown or len(element) != _PARTS.get(element.tag, len(element)):

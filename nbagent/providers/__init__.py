@@ -1,4 +1,5 @@
-"""Providers send requests to models. `create_provider` creates one by name, `resolve` from any user input.
+"""Providers send requests to models. `create_provider` creates a provider by name, and `resolve` finds the one for any
+user input.
 
 >>> create_provider("open_source", base_url="http://localhost:8000/v1", model="qwen").model_name
 'qwen'
@@ -80,14 +81,14 @@ def register_provider(name: str, factory: Factory) -> None:
 def create_provider(name: str, **options: Unpack[ProviderOptions]) -> LLMProvider:
     """Create a provider by name, `"provider"` or `"provider:model"`.
 
-    Options, all by keyword:
+    All options are keyword arguments:
 
     - `api_key`, `model`, `base_url`, `region`: by default from the environment, else the provider's own defaults
     - `headers`: a dict, sent to the provider's address only
     - `timeout` (seconds, 60), `max_retries` (3), `streaming` (True)
     - `client`: your own SDK, httpx2 or httpx client, which is never closed
     - `price`: dollars per million tokens, `{"input": 0.5, "output": 1.5, "cached": 0.05}`
-    - `function_calling`: False describes the tools in the prompt instead
+    - `function_calling`: False to describe the tools in the prompt, for a model that can't call them
     - `api` (OpenAI: "responses" or "chat"), `cache` (Claude, MiniMax: "5m", "1h" or False), `n_ctx` (local: tokens),
       `path` and `speed` (replay), `turns` and `delay` (scripted)
     - any field of `RequestOptions`, such as `max_tokens`, for all requests
@@ -104,7 +105,7 @@ def create_provider(name: str, **options: Unpack[ProviderOptions]) -> LLMProvide
 
 
 def provider_names() -> list[str]:
-    """All names that `create_provider` accepts: built in, registered, or from installed packages."""
+    """The names of all providers: built in, registered, and from installed packages."""
     return list(dict.fromkeys([*CATALOG, *_registered, *(point.name for point in _entry_points())]))
 
 
@@ -115,9 +116,9 @@ def resolve(spec: ProviderInput = None) -> LLMProvider:
     - `"provider"` or `"provider:model"`: see `create_provider`
     - an `AgentConfig`: its provider, else a server with the OpenAI chat API at its base_url, else its model's provider
     - a list of these: the first, and the next whenever one fails (see `Candidates`)
-    - None: the environment variable NBAGENT_MODEL (`"provider:model"`), then the first provider in the catalog whose
-      key is found (see `providers.keys`), then a server on this machine with a model that can call tools (see
-      `providers.local_servers`), then the embedded model
+    - None: the provider named in the environment variable NBAGENT_MODEL (`"provider:model"`), else the first provider
+      in the catalog whose key is found (see `providers.keys`), else a server on this machine with a model that can call
+      tools (see `providers.local_servers`), else the embedded model
     """
     from nbagent.config import AgentConfig
     from nbagent.providers.base import LLMProvider
@@ -145,8 +146,8 @@ def resolve(spec: ProviderInput = None) -> LLMProvider:
 def default_provider(
     look: Callable[[], list[LocalServer]] | None = None, **options: Unpack[ProviderOptions]
 ) -> LLMProvider:
-    """Choose a provider if no model is named. Looks for servers on this machine, unless a recording supplies the
-    answers.
+    """Choose the provider to use when no model is named. Looks for servers on this machine, unless a recording supplies
+    the answers.
     """
     if name := _name_of(None):
         return create_provider(name, **options)
@@ -173,15 +174,15 @@ def _name_of(spec: AgentConfig | str | None) -> str:
         return _name_of(None)
     named = f"of the model {spec.model!r}" if spec.model else "for its api_key"
     raise ConfigurationError(
-        f"AgentConfig: the provider {named} is not known. Name it, as in provider='openai', or the address of a "
-        "server, as in base_url='http://localhost:8000/v1'."
+        f"AgentConfig: the provider {named} is not known. Add it, as in provider='openai', or a server's address, "
+        "as in base_url='http://localhost:8000/v1'."
     )
 
 
 def preload(spec: AgentConfig | str | None) -> None:
-    """Start importing what the provider of `resolve(spec)` needs, in a thread, without checking anything.
+    """Start a thread that imports the packages of the provider that `resolve(spec)` would return. Nothing is checked.
 
-    If nothing names a provider, or the provider needs no key, nothing heavy is imported.
+    If no provider is named, or the provider needs no key, no large package is imported.
     """
 
     def work() -> None:

@@ -1,6 +1,7 @@
 """A provider's address and credentials.
 
-If neither an address nor a region was chosen, the key decides, since a provider's sites refuse each other's keys.
+If neither an address nor a region was chosen, the key decides which address is used, since each of a provider's sites
+refuses the others' keys.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class Access:
 
     @property
     def secrets(self) -> list[str]:
-        """The secrets: keys, and headers whose names say that they contain one."""
+        """The keys, and the values of headers whose names suggest a secret."""
         of_client = getattr(self._client, "api_key", None)
         named = [secret for name, value in self.headers.items() for secret in secrets_in(name, value)]
         found = (self.key, self._facts.api_key(self.address), of_client if isinstance(of_client, str) else None)
@@ -74,7 +75,9 @@ class Access:
         return Redactor(self.secrets, self._facts.key_variable(self.address), url, headers)
 
     def known_key(self) -> SecretStr | None:
-        """The key, if there is one; if a region was chosen, that region's key. A login in the address replaces it."""
+        """The key that was passed, or else the one found for this address. None if there is none, or if the address
+        contains a login.
+        """
         return None if self._has_login else self.key or _secret(self._facts.api_key(self.address))
 
     def needed_key(self) -> SecretStr | None:
@@ -95,7 +98,7 @@ class Access:
 
     @property
     def is_portable(self) -> bool:
-        """Whether another process, which looks up the key itself and lacks your client, can create this provider."""
+        """Whether another process can create this provider without your client, after looking up the key itself."""
         is_secret = self._has_login or self._is_given or any(map(is_secret_name, self.headers))
         return self._client is None and not is_secret
 

@@ -67,12 +67,12 @@ class LLMProvider(ABC):
 
     @property
     def rate_key(self) -> str:
-        """The key for counting requests and tokens per minute: provider and model."""
+        """The provider and model, as the key under which requests and tokens per minute are counted."""
         return f"{self.provider_name} {self.model_name}"
 
     @property
     def members(self) -> Sequence[LLMProvider]:
-        """The providers that answer for this one: itself, unless it combines several."""
+        """The providers that this one combines; by default, only itself."""
         return (self,)
 
     def candidates(self, request: ModelRequest) -> tuple[LLMProvider, ...] | Awaitable[Iterable[LLMProvider]]:
@@ -109,11 +109,11 @@ class LLMProvider(ABC):
         yield response
 
     def output_options(self, name: str, schema: dict[str, Any]) -> dict[str, Any]:
-        """Request options that constrain the answer to a JSON Schema; empty if the provider has none."""
+        """Request options that constrain the answer to a JSON Schema; empty if the provider has no such options."""
         return {}
 
     def holds_schema_with_tools(self) -> bool:
-        """Whether a request may combine `output_options` and tools: the model calls tools, then answers as JSON."""
+        """Whether a request may combine `output_options` with tools: the model calls tools, then answers in JSON."""
         return False
 
     def can_compact(self, tokens: int) -> bool:
@@ -121,7 +121,7 @@ class LLMProvider(ABC):
         return False
 
     def provider_tools(self) -> list[str]:
-        """The names of the tools that the provider runs itself with this model, such as `web_search`.
+        """The names of the tools that the provider itself runs for this model, such as `web_search`.
 
         >>> from nbagent.providers import create_provider
         >>> create_provider("openai:gpt-5.6-terra").provider_tools()
@@ -195,7 +195,7 @@ class WrapperProvider(StreamingProvider):
         return secrets
 
     def supports_function_calling(self) -> bool:
-        """True: if the inner provider can't call tools, this one does so for it."""
+        """True, since this provider handles tool calls for an inner provider that can't."""
         return True
 
     def can_compact(self, tokens: int) -> bool:

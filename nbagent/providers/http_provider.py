@@ -61,17 +61,18 @@ class HTTPProvider(StreamingProvider):
     A subclass sets `provider_name` to a name in the catalog, and creates its codec and transport.
 
     - `api_key`: a string or `SecretStr`; by default, `providers.keys` looks for one at each request
-    - `timeout`: seconds between two reads; connecting has a separate limit of 10 s
+    - `timeout`: the longest wait for more data, in seconds; connecting has a separate limit of 10 s
     - `max_retries`: how often a request is sent again (see `retry`)
     - `streaming=False`: request one JSON body
     - `base_url`: may contain a user and a password, which are then sent instead of a key
     - `region`: the site that the key belongs to, such as "international", if the provider has several
     - `client`: your own SDK or httpx client, used unchanged, with its own key and proxies, and never closed
-    - `function_calling=False`: describe tools in the prompt
+    - `function_calling=False`: describe tools in the prompt, for a model that can't call them
     - `price`: dollars per million tokens, `{"input": 0.5, "output": 1.5, "cached": 0.05}`; replaces the price list
     - `provider_name`: another name in the catalog, or your own name for a server of the same kind
     - `thinking`: None for the provider's default, False, True, or a level: "minimal", "low", "medium", "high", "xhigh",
-      "max". The model's nearest level is used; impossible levels are an error (see `options.thinking`)
+      "max". If the model lacks a level, its nearest one is used. False is an error for a model that always thinks (see
+      `options.thinking`)
     - `tool_choice`: "auto", "none", "required" or a tool's name (see `options.tool_choice`)
     - `headers`: additional HTTP headers
     - `tools`: tools that the provider itself runs
@@ -235,7 +236,7 @@ class HTTPProvider(StreamingProvider):
         return replace(request, effective_options=effective, resolved=resolved)
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Event | LLMResponse]:
-        """The answer in pieces: `Text`, `Thinking`, `ToolCallDelta`, `Retry`, and the `LLMResponse` last."""
+        """Yield the answer in pieces: `Text`, `Thinking`, `ToolCallDelta`, `Retry`, and the `LLMResponse` last."""
         if isinstance(request.resolved, ModelRequest):  # a `PromptedProvider` resolved it
             return self._prompted().stream(request)
         options: ResolvedOptions = request.resolved
@@ -293,15 +294,17 @@ class HTTPProvider(StreamingProvider):
     ) -> Any:
         """POST `body`, or GET if it is None, and return the JSON response. Raises the same errors as a request.
 
-        Use this for requests other than model calls. Unless `is_repeatable`, they are never sent twice. `betas` are API
-        betas.
+        Use this for requests other than model calls. A request that is not `is_repeatable` is never sent twice. `betas`
+        names the API's beta features to enable.
         """
         async with aclosing(self.read(path, read_body, body, is_repeatable, betas)) as items:
             (answer,) = [item async for item in items]
         return answer
 
     def lines(self, path: str) -> AsyncGenerator[dict[str, Any]]:
-        """GET a file of JSON lines, and yield them as they arrive. A broken connection restarts the download."""
+        """GET a file of JSON lines, and yield them as they arrive. After a broken connection, the download starts again
+        from the first line.
+        """
         return self.read(path, read_lines)
 
     async def read(
@@ -312,7 +315,9 @@ class HTTPProvider(StreamingProvider):
         is_repeatable: bool = True,
         betas: tuple[str, ...] = (),
     ) -> AsyncGenerator[T]:
-        """Send a request as `call` does, and yield the items that `read` finds in the response. A retry starts over."""
+        """Send a request as `call` does, and yield the items that `read` finds in the response. A retry yields them
+        again from the start.
+        """
         attempt = partial(self._attempt, path, lambda _: body, read, betas)
         async with aclosing(retrying(attempt, self.max_retries if is_repeatable else 0)) as items:
             async for item in items:

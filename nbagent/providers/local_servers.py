@@ -37,7 +37,7 @@ Sizes = dict[str, int | None]
 
 @dataclass(frozen=True, slots=True)
 class LocalServer:
-    """A server that answered."""
+    """A model server that responded."""
 
     title: str
     #: The name for `create_provider`.
@@ -50,7 +50,7 @@ class LocalServer:
     sizes: Sizes = field(default_factory=dict)
 
     def options(self, model: str = "") -> dict[str, Any]:
-        """The options for `create_provider`, with a price of zero and enough time to load the model."""
+        """The options for `create_provider`, with a price of zero and a timeout long enough to load the model."""
         price = {"input": 0.0, "output": 0.0}
         return {"model": model or self.model, "base_url": self.base_url, "timeout": 300.0, "price": price}
 
@@ -103,7 +103,7 @@ def _ollama_address() -> str:
 
 
 def local_servers(patience: float = 0.0) -> list[LocalServer]:
-    """The servers that start to answer within `ANSWER_S` plus `patience` seconds, in the order of `SERVERS`.
+    """The servers that start to respond within `ANSWER_S` plus `patience` seconds, in the order of `SERVERS`.
 
     Blocks. Raises `ConfigurationError` if an environment variable does not contain an address.
     """

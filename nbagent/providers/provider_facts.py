@@ -28,7 +28,7 @@ LEVELS = ("minimal", "low", "medium", "high", "xhigh", "max")
 class ModelProfile:
     """A group of models that behave alike: how they think, and which options can't be combined with thinking.
 
-    If a profile is wrong about a model, the provider's error 400 corrects it once (see `formats.refused`).
+    If a profile is wrong about a model, the provider's first error 400 corrects it (see `formats.refused`).
     """
 
     #: A regular expression to search for in a model's name.
@@ -61,7 +61,7 @@ NOT_THINKING = ModelProfile(thinks=False, thinks_by_default=False, thinking_off=
 
 @dataclass(frozen=True, slots=True)
 class OwnTool:
-    """How a request offers a tool that the provider runs itself, for some of its models."""
+    """How a request to some of the provider's models offers a tool that the provider itself runs."""
 
     #: Its entry in the list of tools; empty if `body` offers it.
     entry: Fields = field(default_factory=dict)
@@ -109,7 +109,7 @@ class Compaction:
 
 
 def level_names(*names: str, **others: str) -> dict[str, str]:
-    """The provider's names for levels: `names` are the same as ours, `others` differ.
+    """The provider's names for nbagent's thinking levels: `names` are the same in both, `others` differ.
 
     >>> level_names("low", "high", max="highest")
     {'low': 'low', 'high': 'high', 'max': 'highest'}
@@ -211,23 +211,29 @@ class ProviderFacts:
         return next((each for each in profiles if re.search(each.models, model.lower())), NOT_THINKING)
 
     def takes_images(self, model: str) -> bool:
-        """Whether the model accepts images. An unknown model is assumed to."""
+        """Whether the model accepts images. An unknown model is assumed to accept them."""
         return not (self.no_images and re.match(self.no_images, model, re.IGNORECASE))
 
     def takes_pdfs(self, model: str) -> bool:
-        """Whether the model reads PDFs. Otherwise it receives their text."""
+        """Whether the model reads PDFs. If not, it receives their text."""
         return self.pdfs and self.takes_images(model)
 
     def holds_schema_with_tools(self, model: str) -> bool:
-        """Whether the model can call tools and then answer as a schema says. Others would call none, or refuse."""
+        """Whether the model can call tools and then give an answer that fits a schema. Other models would call no
+        tools, or refuse the request.
+        """
         return bool(self.schema_with_tools and re.match(self.schema_with_tools, model, re.IGNORECASE))
 
     def api_key(self, address: str = "") -> str | None:
-        """The key for an address, if `providers.keys` finds one; without an address, any of the provider's keys."""
+        """The key for an address, if `providers.keys` finds one. Without an address, any of the provider's keys is
+        used.
+        """
         return keys.find(names) if (names := self.key_vars_at(address)) else None
 
     def key_variable(self, address: str = "") -> str:
-        """The environment variable for this key. Redacted texts show its name, and a typed key is kept under it."""
+        """The environment variable for the key of this address. Redacted texts show its name, and a typed key is kept
+        under that name.
+        """
         if not self.key_vars:
             return re.sub(r"\W", "_", f"{self.name}_API_KEY").upper()
         names = self.key_vars_at(address or self.chosen_address())
@@ -272,7 +278,9 @@ class ProviderFacts:
         return self.regions[region].base_url
 
     def address_of(self, key: str | None) -> str:
-        """The base URL for a key if none was chosen: the region whose variable has the key, else the default."""
+        """The base URL to use with a key if none was chosen: that of the region whose variable contains the key, else
+        the default.
+        """
         for region in self.regions.values():
             if key and region.key_vars and keys.find(region.key_vars) == key:
                 return region.base_url

@@ -1,7 +1,7 @@
 """Converts names of tools and arguments to a form that every provider accepts, and back.
 
-Claude refuses argument names that don't match `[a-zA-Z0-9_.-]{1,64}`, directly and through gateways. No provider
-accepts every tool name. One odd name would make every prompt fail. So a fixed replacement is sent, with the original
+Claude refuses argument names that don't match `[a-zA-Z0-9_.-]{1,64}`, even through gateways. No provider accepts every
+tool name. One name that is refused would make every prompt fail. A fixed replacement is sent instead, with the original
 name in the description, and the original names are restored in answers before anybody sees them.
 """
 

@@ -1,13 +1,13 @@
 """The Anthropic Messages format of Claude and MiniMax.
 
 An answer's content blocks are kept and sent back to the same provider unchanged, including thinking and signatures.
-A conversation from elsewhere is rebuilt from its text and calls. Format:
+Answers from other providers are rebuilt from their text and tool calls. Format:
 https://platform.claude.com/docs/en/api/messages/create
 
-A request may have four prompt-cache breakpoints, none of which may outlast an earlier one. The user's own, in a content
-part or a tool, stay unchanged. nbagent sets the remaining ones, in this order: the last group of user messages (which
-reads earlier content from the cache and writes new content), the system prompt, the group before the last, the tools.
-Breakpoints: https://platform.claude.com/docs/en/build-with-claude/prompt-caching
+A request may have up to four prompt-cache breakpoints, and none may last longer than an earlier one. Breakpoints that
+the user set in a content part or a tool stay unchanged. nbagent sets the remaining ones, in this order: the last group
+of user messages (which reads earlier content from the cache and writes new content), the system prompt, the group
+before the last, the tools. Breakpoints: https://platform.claude.com/docs/en/build-with-claude/prompt-caching
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class MessagesDecoder(Decoder):
         return []
 
     def feed_body(self, body: dict[str, Any]) -> None:
-        """See `Decoder`. A whole answer is the sum of a stream's events."""
+        """See `Decoder`. The body contains the complete blocks that a stream would deliver in pieces."""
         if body.get("type") == "error" or body.get("error") or (body.get("base_resp") or {}).get("status_code"):
             raise error_in_answer(body)
         if not isinstance(body.get("content"), list):
@@ -226,7 +226,7 @@ def usage_of(raw: dict[str, Any]) -> Usage:
 
 
 class MessagesCodec(Codec):
-    """The codec for Anthropic Messages, with the facts of one provider."""
+    """The codec for Anthropic Messages, configured by one provider's facts."""
 
     format = "anthropic_messages"
     native = "blocks"
@@ -375,7 +375,8 @@ def _tool(item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def ttl_of(holder: Mapping[str, Any]) -> str | None:
-    """How long to cache the prompt up to this block, tool or part, if the user set a breakpoint there; else None.
+    """How long to cache the prompt up to and including this block, tool or part; None if the user set no breakpoint
+    there.
 
     >>> ttl_of({"type": "text", "text": "long", "cache_control": {"type": "ephemeral"}})
     '5m'
@@ -385,12 +386,12 @@ def ttl_of(holder: Mapping[str, Any]) -> str | None:
 
 
 def mark_of(ttl: str) -> dict[str, str]:
-    """A breakpoint. Five minutes is the API's default."""
+    """A breakpoint that lasts this long. Five minutes, the API's default, is omitted."""
     return {"type": "ephemeral"} | ({} if ttl == "5m" else {"ttl": ttl})
 
 
 def breakpoints(head: Mapping[str, Any], groups: Sequence[RoleGroup], ttl: str) -> dict[Any, str]:
-    """How long each of our own breakpoints lasts, by its place: `"tools"`, `"system"` or a group.
+    """The lifetime of each breakpoint that nbagent sets, by its place: `"tools"`, `"system"` or a group.
 
     >>> breakpoints({"system": [{"type": "text", "text": "Be brief."}]}, [], "1h")
     {'system': '1h'}

@@ -29,7 +29,7 @@ def call_of(block: Mapping[str, Any], arguments: Mapping[str, Any]) -> ProviderC
 
 
 def is_result(block: Mapping[str, Any]) -> bool:
-    """Whether a block is the result of such a call."""
+    """Whether a block is the result of a call to one of the provider's own tools."""
     return "tool_use_id" in block and str(block.get("type")).endswith("_tool_result")
 
 
@@ -42,7 +42,7 @@ def result_of(block: Mapping[str, Any]) -> ProviderCall:
 
 
 def citations_of(blocks: Iterable[Mapping[str, Any]]) -> list[Citation]:
-    """The citations of text blocks. Each block that has sources is one cited span.
+    """The citations of text blocks. Each block with sources is one cited span.
 
     >>> found = {"url": "https://a.org", "title": "A", "cited_text": "It is 5."}
     >>> citations_of([{"type": "text", "text": "Well: "}, {"type": "text", "text": "five", "citations": [found]}])

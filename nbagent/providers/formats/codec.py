@@ -1,4 +1,6 @@
-"""The base of the four formats. A message is encoded once; a request is a head followed by encoded messages."""
+"""The base of the four formats. Each message is encoded only once. A request consists of a head and the encoded
+messages.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,7 @@ class Decoder(ABC):
 
     @property
     def complete(self) -> bool:
-        """Whether the terminal marker was seen. Token counts and the like may follow."""
+        """Whether the terminal marker has arrived. Other data, such as token counts, may follow it."""
         return self.done
 
     @abstractmethod
@@ -57,7 +59,7 @@ class Decoder(ABC):
         """The pieces of text, thinking and arguments in one event. Raises `ProviderError` for an error event."""
 
     def feed_body(self, body: dict[str, Any]) -> None:
-        """Decode a whole answer in one JSON body, by default like a stream of one event."""
+        """Decode an answer that arrived as one JSON body. By default, it is decoded like a stream with one event."""
         self.feed(body)
 
     @abstractmethod
@@ -111,7 +113,7 @@ class Decoder(ABC):
 
 
 class Codec(ABC):
-    """Encodes and decodes one format, with the facts of one provider. It does no I/O and keeps no conversation."""
+    """Encodes and decodes one format, configured by one provider's facts. It does no I/O and keeps no conversation."""
 
     #: The format's name.
     format: ClassVar[str]
@@ -134,7 +136,7 @@ class Codec(ABC):
         return (self.facts.name,)
 
     def path(self, model: str, stream: bool) -> str:
-        """The path for requests, after the base URL."""
+        """The path that a request appends to the base URL."""
         return self.request_path
 
     def decoder(self) -> Decoder:
@@ -142,13 +144,15 @@ class Codec(ABC):
         return self.decoder_class(self.facts.name)
 
     def decode_body(self, body: dict[str, Any], names: Renamed = ALL_OWN) -> LLMResponse:
-        """Decode an answer in one JSON body. See `finish`."""
+        """Decode an answer that arrived as one JSON body. See `finish`."""
         decoder = self.decoder()
         decoder.feed_body(body)
         return self.finish(decoder, names)
 
     def items(self, body: dict[str, Any], names: Renamed = ALL_OWN) -> list[Event | LLMResponse]:
-        """Like `decode_body`, but as the items of a stream. Raises a `ProviderError` if the body is not an answer."""
+        """Like `decode_body`, but return the items that a stream would yield. Raises a `ProviderError` if the body is
+        not an answer.
+        """
         try:
             response = self.decode_body(body, names)
         except UNREADABLE as exc:
@@ -160,8 +164,8 @@ class Codec(ABC):
     def finish(self, decoder: Decoder, names: Renamed = ALL_OWN) -> LLMResponse:
         """The whole answer, with the original names of renamed tools.
 
-        It is encoded at once, to detect errors: if it couldn't be sent back, every later request would fail. Raises the
-        errors of `Decoder.finish`, and one of `UNREADABLE` if a value has an unexpected type.
+        The answer is also encoded here as a check, because one that can't be sent back would make every later request
+        fail. Raises the same errors as `Decoder.finish`, and one of `UNREADABLE` if a value has an unexpected type.
         """
         answer = decoder.finish()
         for call in answer.function_calls or ():
@@ -231,7 +235,7 @@ class Codec(ABC):
         return message.role != "assistant" or self._native_pieces(message) is not None
 
     def encode_message(self, message: LLMMessage) -> bytes:
-        """One message's pieces as JSON, joined by commas; empty if there are none. Cached in the message."""
+        """One message's pieces as JSON, joined by commas; empty if there are none. They are cached in the message."""
         fragment: bytes | None = message.encoded.get(self._key)
         if fragment is None:
             fragment = message.encoded[self._key] = b",".join(map(dumps, self._pieces(message)))
@@ -245,7 +249,8 @@ class Codec(ABC):
         changes: Changes | None = None,
         reminder: Messages = (),
     ) -> bytes:
-        """A request body. `changes` are the fields that this model refuses. Only new messages have to be encoded.
+        """Build a request body from these messages and options. `changes` adapt it to this model's refusals (see
+        `formats.refused`). Only new messages have to be encoded.
 
         A `reminder` (`ModelRequest.reminder_messages`) comes last, and changes nothing before it. Raises
         `ImageInputError` if the prompt has an image and the model does not accept images.
@@ -274,12 +279,13 @@ class Codec(ABC):
         return replace(options, tools=tools, extra=extra) if tools else options
 
     def left_out(self, messages: Messages, model: str) -> str:
-        """A note on documents that are sent as text; empty if there are none."""
+        """A note that names the documents that are sent as text; empty if there are none."""
         names = ", ".join(dict.fromkeys(sent_as_text(messages, self.facts.takes_pdfs(model))))
         return f"{model} can't read PDFs there: it receives the text of {names}." if names else ""
 
     def read_documents(self, messages: Messages, model: str) -> None:
-        """Extract the text of documents and keep it in the messages. It takes 0.04 s per page: call it in a thread.
+        """Extract the text of documents and keep it in the messages. This takes about 0.04 s per page, so call it in a
+        thread.
 
         Raises the same errors as `encode_request`.
         """
@@ -294,7 +300,7 @@ class Codec(ABC):
 
 
 def all_text(messages: Sequence[LLMMessage]) -> bool:
-    """Whether no message has content parts. Must be fast, since each request checks the whole conversation."""
+    """Whether no message has content parts. This must be fast, since each request checks the whole conversation."""
     return {type(message.content) for message in messages} <= {str}
 
 
@@ -317,7 +323,7 @@ def undecodable(exc: Exception) -> IncompleteStreamError:
 
 
 def fitting_id(call_id: str | None, pattern: str) -> str:
-    """A call's id. An invalid id is always replaced by the same valid one.
+    """A call's id in a form that matches `pattern`. The same invalid id is always replaced by the same valid one.
 
     >>> fitting_id("call_1", "[a-z0-9_]+"), fitting_id("functions.find:0", "[a-z0-9_]+")
     ('call_1', 'call_5501b3cd51f853ba')

@@ -11,9 +11,10 @@ from nbagent.errors import ConfigurationError
 
 
 def sendable_documents(messages: Sequence[LLMMessage], takes_pdfs: bool) -> Sequence[LLMMessage]:
-    """Replace PDFs with their text: those in tool results, and all of them if the model does not accept PDFs.
+    """Replace PDFs in tool results with their text, or PDFs in all messages if the model does not accept them.
 
-    Raises `ConfigurationError` if a document in the prompt has no text. Earlier documents become descriptions.
+    Raises `ConfigurationError` if a document in the prompt has no text. An earlier document without text becomes a
+    description.
     """
     if not any(has_document(message.content) for message in messages):
         return messages

@@ -112,14 +112,16 @@ def error_code(body: Any, status: int | None = None) -> str | None:
 
 
 def retry_delay(body: Any) -> float | None:
-    """Seconds to wait, from Google's `RetryInfo` in the error's details: https://cloud.google.com/apis/design/errors"""
+    """The number of seconds to wait, from Google's `RetryInfo` in the error's details:
+    https://cloud.google.com/apis/design/errors
+    """
     details = error.get("details") if isinstance(error := _error_of(body), dict) else None
     delays = re.findall(r'"retryDelay": "(\d+(?:\.\d+)?)s"', json.dumps(details))
     return float(delays[0]) if delays else None
 
 
 def error_class(message: str, words: Sequence[str], status: int | None = None) -> type[ProviderError]:
-    """The class of a provider's error, by its message, its HTTP status and the words in its body."""
+    """nbagent's class for a provider's error, based on its message, its HTTP status and the words from its body."""
     words = [word.lower() for word in words]
     low = message.lower()
     if any(phrase in low for phrase in _CONTEXT_PHRASES):
@@ -150,7 +152,9 @@ _LASTING = (AuthenticationError, ModelNotFoundError, ContextLengthError, ImageIn
 
 
 def error_in_answer(body: Any) -> ProviderError:
-    """The error in a response with status 200. It is retryable unless a retry would fail again."""
+    """The error in a response with status 200. It is marked as retryable unless its class shows that a retry would fail
+    again.
+    """
     message, words = error_message(body)
     cls = error_class(message, words)
     return cls(message, code=error_code(body), should_retry=not issubclass(cls, _LASTING))

@@ -1,7 +1,7 @@
 """Gemini's own format, `generateContent`.
 
-An answer's parts are kept and sent back to Gemini unchanged, each signature on its own part. A conversation from
-elsewhere is rebuilt from its text and calls. Format: https://ai.google.dev/api/generate-content
+An answer's parts are kept and sent back to Gemini unchanged, including their signatures. Answers from other providers
+are rebuilt from their text and tool calls. Format: https://ai.google.dev/api/generate-content
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class GeminiDecoder(Decoder):
 
     @property
     def complete(self) -> bool:
-        """Whether a finish reason has arrived (more text may still follow), or the prompt was blocked."""
+        """Whether the prompt was blocked or a finish reason has arrived. More text may follow a finish reason."""
         return self._finish is not None or self._blocked is not None
 
     def feed(self, event: dict[str, Any]) -> list[Event]:
@@ -192,8 +192,8 @@ def _function_call(call: dict[str, Any]) -> FunctionCall:
 def usage_of(raw: Mapping[str, Any]) -> Usage:
     """The token counts of a `usageMetadata`, which counts thinking separately.
 
-    `toolUsePromptTokenCount`, for the results of Google's own tools, is not part of the prompt and not counted here. It
-    stays in `usage_raw`, and `pricing.price` charges it as input, as Google does.
+    `toolUsePromptTokenCount` counts the results of Google's own tools. These are not part of the prompt and not counted
+    here. The number stays in `usage_raw`, and `pricing.price` charges it as input, as Google does.
     """
     thoughts = token_count(raw.get("thoughtsTokenCount"))
     return Usage(
@@ -205,7 +205,7 @@ def usage_of(raw: Mapping[str, Any]) -> Usage:
 
 
 class GeminiCodec(Codec):
-    """The codec for `generateContent`, with the facts of one provider."""
+    """The codec for `generateContent`, configured by one provider's facts."""
 
     format = "gemini"
     decoder_class = GeminiDecoder
@@ -213,7 +213,9 @@ class GeminiCodec(Codec):
     models_path = "/models?pageSize=1000"
 
     def path(self, model: str, stream: bool) -> str:
-        """See `Codec`. The model's name is always one path segment, after a collection such as `tunedModels/`."""
+        """See `Codec`. The model's name is quoted as a single path segment, which follows a collection such as
+        `tunedModels/`.
+        """
         found = _COLLECTION.match(model)
         collection, name = (found[0], model[found.end() :]) if found else ("models/", model)
         return f"/{collection}{quote(name, safe='')}:{'streamGenerateContent?alt=sse' if stream else 'generateContent'}"

@@ -1,6 +1,6 @@
 """Converts JSON Schema to the keywords that Gemini accepts for a function's parameters.
 
-Other keywords go into the description. Arguments are validated against the original schema. Format:
+Other keywords are moved to the description. Arguments are validated against the original schema. Format:
 `parametersJsonSchema` in https://ai.google.dev/api/caching#FunctionDeclaration, and `responseJsonSchema` in
 https://ai.google.dev/api/generate-content#GenerationConfig, which lists the keywords.
 """
@@ -25,7 +25,7 @@ _DESCRIBED = (
 def gemini_schema(
     schema: Mapping[str, Any], root: Mapping[str, Any] | None = None, inside: tuple[str, ...] = ()
 ) -> dict[str, Any]:
-    """Convert a schema from `tool_schema`. The schema is a part of `root`, reached through the references in `inside`.
+    """Convert a schema from `tool_schema`. It is a part of `root`, and `inside` names the references that led to it.
 
     >>> gemini_schema({"type": "integer", "exclusiveMinimum": 0, "title": "N", "description": "How many"})
     {'type': 'integer', 'description': 'How many (exclusiveMinimum: 0)'}

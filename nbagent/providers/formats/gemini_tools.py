@@ -17,7 +17,7 @@ _NAMES = {"GOOGLE_SEARCH_WEB": "web_search", "URL_CONTEXT": "web_fetch", "FILE_S
 
 
 def call_in(part: Mapping[str, Any], number: int) -> ProviderCall | None:
-    """The call in part number `number` of the answer, or None if the part has no call."""
+    """The call in a part, or None if the part has no call. `number` becomes the id of a call without one."""
     if call := part.get("toolCall"):
         kind = str(call.get("toolType") or "")
         return ProviderCall(_NAMES.get(kind, kind.lower()), dict(call.get("args") or {}), call.get("id") or str(number))
@@ -27,7 +27,9 @@ def call_in(part: Mapping[str, Any], number: int) -> ProviderCall | None:
 
 
 def result_in(part: Mapping[str, Any], number: int) -> ProviderCall | None:
-    """The result in a part; None if there is none. It belongs to the `number`th call unless it names another one."""
+    """The result in a part, or None if the part has no result. A result without an id belongs to the call with the id
+    `number`.
+    """
     if result := part.get("toolResponse"):
         kind = str(result.get("toolType") or "")
         response = {key: value for key, value in (result.get("response") or {}).items() if key != "search_suggestions"}
@@ -40,7 +42,7 @@ def result_in(part: Mapping[str, Any], number: int) -> ProviderCall | None:
 
 
 def calls_at_end(candidate: Mapping[str, Any]) -> Iterator[ProviderCall]:
-    """The searches and pages that are reported only at the end of an answer."""
+    """The searches and page fetches that Gemini reports only at the end of an answer."""
     grounding = candidate.get("groundingMetadata") or {}
     if queries := [query for query in grounding.get("webSearchQueries") or () if query]:
         found = [_source(chunk) for chunk in grounding.get("groundingChunks") or ()]

@@ -1,4 +1,4 @@
-"""Puts a conversation's images into the places and forms that a provider accepts, and collects those in an answer.
+"""Puts a conversation's images into the places and forms that a provider accepts, and collects the images in an answer.
 
 For text-only models, earlier images become short descriptions, so a conversation with images can continue with any
 model. Only an image in the prompt itself is an error: without it, the prompt would mean something else.
@@ -35,10 +35,10 @@ def without_images(messages: Sequence[LLMMessage], provider: str = "", model: st
 def sendable_messages(
     messages: Sequence[LLMMessage], facts: ProviderFacts, text_only: bool, holds_images: Callable[[LLMMessage], bool]
 ) -> Sequence[LLMMessage]:
-    """The conversation with images where the provider accepts them, and with descriptions of the others.
+    """The conversation with every image that the provider accepts, and with descriptions instead of the others.
 
-    With `text_only`, the model accepts none. Images in answers and tool results follow in user messages, unless the
-    provider accepts them in the answer or result itself (`holds_images`).
+    If `text_only`, all images become descriptions. An image in an answer or tool result moves to a user message after
+    it, unless the provider accepts images there (`holds_images`).
     """
     if text_only:
         return without_images(messages)
@@ -104,9 +104,9 @@ class AnswerImages:
         self._placed: list[tuple[int, Part]] = []
 
     def add(self, place: int, source: Any) -> None:
-        """Add an image: base64, a `data:` URL, or an address, which is kept and never fetched.
+        """Add an image, given as base64, a `data:` URL or an address. Addresses are kept and never fetched.
 
-        Data in an unknown format is dropped, whatever it claims to be, since it must not be displayed.
+        Data in an unknown format is dropped, whatever type it declares, since it must not be displayed.
         """
         if not isinstance(source, str):
             return
@@ -122,7 +122,7 @@ class AnswerImages:
             self._placed.append((place, part))
 
     def parts(self, text: str) -> list[Part]:
-        """The text with the images in their places; empty without images."""
+        """The parts of an answer: its text with the images in their places. Empty if there are no images."""
         parts: list[Part] = []
         done = 0
         for place, part in self._placed:

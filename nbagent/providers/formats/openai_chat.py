@@ -130,7 +130,7 @@ class ChatDecoder(Decoder):
         return events
 
     def feed_body(self, body: dict[str, Any]) -> None:
-        """See `Decoder`. A whole answer is a stream of one chunk."""
+        """See `Decoder`. The body is decoded like a stream with one chunk."""
         self.feed(body)
         self.feed(DONE)
 
@@ -351,7 +351,7 @@ def usage_of(raw: Mapping[str, Any]) -> Usage:
 
 
 class ChatCodec(Codec):
-    """The codec for chat completions, with the facts of one provider."""
+    """The codec for chat completions, configured by one provider's facts."""
 
     format = "openai_chat"
     decoder_class = ChatDecoder

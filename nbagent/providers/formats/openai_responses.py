@@ -1,7 +1,7 @@
-"""The OpenAI Responses format, used without state on the server: each request contains the whole conversation.
+"""The OpenAI Responses format, used without keeping state on the server: each request contains the whole conversation.
 
 An answer's output items are kept and sent back to the same provider unchanged, in order, including encrypted reasoning.
-A conversation from elsewhere is rebuilt from its text and calls. Format:
+Answers from other providers are rebuilt from their text and tool calls. Format:
 https://developers.openai.com/api/reference/resources/responses
 """
 
@@ -106,7 +106,7 @@ class ResponsesDecoder(Decoder):
         return []
 
     def feed_body(self, body: dict[str, Any]) -> None:
-        """See `Decoder`. A whole answer has the form of a stream's last event."""
+        """See `Decoder`. The body has the same form as the response in a stream's last event."""
         if body.get("error") or body.get("object") == "error":
             raise error_in_answer(body)
         if not isinstance(body.get("output"), list):
@@ -255,7 +255,9 @@ def _function_call(item: dict[str, Any], cut: bool) -> FunctionCall:
 
 
 class ResponsesCodec(Codec):
-    """The codec for OpenAI Responses, with the facts of one provider. Models without `reasoning` refuse its fields."""
+    """The codec for OpenAI Responses, configured by one provider's facts. Models without `reasoning` refuse the
+    reasoning fields.
+    """
 
     format = "openai_responses"
     decoder_class = ResponsesDecoder

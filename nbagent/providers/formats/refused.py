@@ -1,10 +1,9 @@
 """Interprets a provider's error 400: the model refuses a field, or a tool is invalid.
 
-The parameters that models accept change faster than any table. If a request is refused for one of them, it is sent
-again without it, and the provider object remembers that. Fields that decide what a request means (messages, tools,
-formats, limits, whether it may be stored) are never omitted. Refused images are replaced by descriptions, and a
-conversation that the server can't read is converted. A refused tool is omitted; otherwise every prompt would
-fail.
+The parameters that models accept change faster than any table. If a model refuses one of them, the request is sent
+again without it, and the provider object omits it from then on. Fields that decide what a request means (messages,
+tools, formats, limits, whether it may be stored) are never omitted. Refused images are replaced by descriptions, and a
+conversation that the server can't read is converted. A refused tool is omitted; otherwise every prompt would fail.
 """
 
 from __future__ import annotations
@@ -145,7 +144,7 @@ def tool_of(change: str) -> str:
 
 
 def refusal_event(refused: Changes, error: Exception, functions: Functions | None) -> Retry:
-    """The event for a request that is sent again without a field, with another name for it, or without a tool."""
+    """The event that reports that a request is sent again without a field, with a renamed field, or without a tool."""
     ((name, other),) = refused.items()
     details = {"attempt": 1, "wait_s": 0.0, "discard_chars": 0, "error": "BadRequestError"}
     if sent := tool_of(name):

@@ -1,7 +1,7 @@
-"""Splits bytes, cut anywhere, into server-sent events.
+"""Splits a stream of bytes, which may be cut anywhere, into server-sent events.
 
-Only the `data` payloads matter: every format here repeats the event's name as the JSON's `type`, which is added if a
-gateway omits it. Comments, `id` and `retry` lines are skipped. Lines end with LF, CRLF or CR. Format:
+Only the `data` payloads matter, since every format here repeats the event's name as `type` in the JSON. If a gateway
+omits `type`, it is added. Comments, `id` and `retry` lines are skipped. Lines end with LF, CRLF or CR. Format:
 https://html.spec.whatwg.org/multipage/server-sent-events.html
 """
 
@@ -42,7 +42,7 @@ class SSESplitter:
         return self._take(lines)
 
     def flush(self) -> list[bytes]:
-        """The payloads of a stream that ended without a blank line."""
+        """The remaining payloads of a stream that ended without a blank line."""
         rest, self._rest = b"".join(self._rest), []
         return self._take([rest, b"\n"])
 

@@ -1,7 +1,8 @@
 """Splits `<think>…</think>` from a text stream.
 
 Some providers, and local servers without a reasoning parser, send thinking in such tags. An opening tag counts only at
-the start of an answer or right after another block, so an answer about tags is unchanged. Tags may be cut anywhere.
+the start of an answer or right after another block, so an answer that mentions tags is unchanged. Tags may be cut
+anywhere.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class ThinkTags:
         self.seeking = True
 
     def feed(self, piece: str) -> tuple[str, str]:
-        """The new text and thinking, from `piece` and the text held back earlier."""
+        """The text and thinking that can be passed on, from `piece` and the text held back earlier."""
         if not self.seeking:
             return piece, ""
         held, self._held = self._held + piece, ""

@@ -72,8 +72,8 @@ def _tool_schema(text: str) -> dict[str, Any]:
 def plain_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     """A schema in draft 2020-12, with `anyOf` instead of `oneOf`, and without references.
 
-    References to recursive types are kept, and so are all later references once expanding them would make the document
-    too large.
+    References to recursive types are kept. Once expanding references would make the document too large, the remaining
+    ones are kept as well.
 
     >>> plain_schema({"oneOf": [{"$ref": "#/$defs/Id", "description": "Which."}], "$defs": {"Id": {"type": "string"}}})
     {'anyOf': [{'type': 'string', 'description': 'Which.'}]}

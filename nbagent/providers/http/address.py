@@ -52,7 +52,9 @@ def checked_address(base_url: str) -> str:
 
 
 def check_extensible(base_url: str) -> None:
-    """Raise `ConfigurationError` if no path can be appended, without showing a query, which may contain a key."""
+    """Raise `ConfigurationError` if no path can be appended. The message does not show a query, which may contain a
+    key.
+    """
     if "?" in base_url or "#" in base_url:
         raise ConfigurationError(
             "base_url: expected an address without '?' and '#', since request paths are appended to it. "
@@ -61,7 +63,7 @@ def check_extensible(base_url: str) -> None:
 
 
 def without_credentials(base_url: str) -> tuple[str, dict[str, str]]:
-    """Move the user name and password of a base URL, which HTTP libraries would log, to a header.
+    """Move the user name and password from a base URL to a header, because HTTP libraries would log the URL.
 
     >>> without_credentials("http://ada:s3cret@localhost:8000/v1")
     ('http://localhost:8000/v1', {'Authorization': 'Basic YWRhOnMzY3JldA=='})
@@ -84,7 +86,7 @@ def without_password(url: str) -> str:
 
 
 def proxy_for(base_url: str) -> str | None:
-    """The proxy for a server, from the environment. Loopback addresses never need one."""
+    """The proxy for a server, from the environment. None for a loopback address."""
     parts = urlsplit(base_url)
     proxies = getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all")

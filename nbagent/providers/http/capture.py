@@ -15,10 +15,10 @@ from nbagent.text import without_keys
 
 
 class RecordedResponse:
-    """A wrapped response that keeps what was read of its body.
+    """Wraps a response, and keeps the part of its body that was read.
 
     It is created before the request is sent. The collector receives the exchange when the response is closed, or when
-    the request has failed. The client's transport can't be wrapped instead, since a user's own client may hide it.
+    the request has failed. It does not wrap the client's transport, because a user's own client may hide that.
     """
 
     def __init__(self, collector: Collector, target: Target, body: Any) -> None:

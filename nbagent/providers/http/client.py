@@ -1,8 +1,8 @@
 """HTTP clients: one for each event loop and provider, closed with its event loop.
 
 All clients are httpx2's, which both SDKs also use. Without a proxy, they use aiohttp's connections, which halves the
-CPU time for a single piece of an answer (see benchmarks/README.md). Behind a proxy, which may be SOCKS, they use
-httpx2's.
+CPU time for each piece of an answer (see benchmarks/README.md). Behind a proxy, they use httpx2's own connections,
+which support SOCKS.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE")
 
 
 class ClientPerLoop:
-    """A client for each event loop, since connections belong to one event loop.
+    """Keeps a client for each event loop, since connections belong to one event loop.
 
     A client is closed with its event loop, by `aclose`, or with the last reference to this object.
     """
@@ -46,9 +46,10 @@ class ClientPerLoop:
         weakref.finalize(self, self._opened.clear).atexit = False
 
     async def get(self, target: Target, make: Callable[[Target], tuple[Any, httpx2.AsyncClient]]) -> Any:
-        """The running event loop's client. `make(target)` creates it and the HTTP client below it.
+        """The running event loop's client. If there is none yet, `make(target)` creates it and the HTTP client below
+        it.
 
-        That happens in a thread, because imports and certificates take time.
+        This happens in a thread, because imports and reading certificates take time.
         """
         loop = asyncio.get_running_loop()
         if loop not in self._opened:
@@ -126,7 +127,7 @@ def _over_aiohttp(context: ssl.SSLContext) -> httpx2.AsyncBaseTransport:
 def tls_context() -> ssl.SSLContext:
     """The trusted certificates, from the environment. They are cached, since reading them takes milliseconds.
 
-    Raises `ConfigurationError` if the environment variable does not point to certificates.
+    Raises `ConfigurationError` if the variable that is set does not point to certificates.
     """
     name = next((name for name in CERTIFICATE_VARIABLES if os.environ.get(name)), "")
     return _tls_context(name, os.environ.get(name, ""))

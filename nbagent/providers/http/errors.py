@@ -23,7 +23,7 @@ from nbagent.providers.http.retry import retry_headers
 
 
 def request_id(headers: Mapping[str, str]) -> str | None:
-    """The provider's id for the request, which its support team needs."""
+    """The provider's id for the request. Its support team needs it."""
     return headers.get("x-request-id") or headers.get("request-id")
 
 

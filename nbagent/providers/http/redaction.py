@@ -1,4 +1,4 @@
-"""Removes secrets from saved data: HTTP records, errors, recordings, and a notebook's kept conversation.
+"""Removes secrets from saved data: HTTP records, errors, recordings, and conversations kept in notebooks.
 
 A secret is found by its exact text, plain or escaped as in JSON and URLs, or by the name of its header or query
 parameter. Model text and tool arguments are never changed.
@@ -34,7 +34,7 @@ _WORDS = re.compile(r".{0,7}|(?=.{0,19}\Z)[A-Za-z]+(?:[-_ ][A-Za-z]+)*", re.DOTA
 class Redactor:
     """Replaces secrets with `$NAME`: `keys`, secrets in a request's `url` and `headers`, and the environment's.
 
-    `variable` is the name for a key. A key that is an ordinary word stays in texts.
+    `variable` is the name that replaces a key. A key that is an ordinary word is not removed from texts.
 
     >>> Redactor(["sk-12345678"]).text("wrong key: sk-12345678")
     'wrong key: $API_KEY'

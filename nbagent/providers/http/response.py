@@ -26,7 +26,8 @@ class Body(dict[str, Any]):
 async def read_events(response: Any) -> AsyncGenerator[Iterable[dict[str, Any]] | Body]:
     """The event dicts of a streamed answer, grouped as they arrived, or one `Body`.
 
-    The first bytes decide between them, not the content type. A JSON array is a stream that arrived in one piece.
+    The first bytes show which of the two it is, not the content type. A JSON array is a stream that arrived in one
+    piece.
     """
     foreign = getattr(response, "nbagent_decoder", None)
     if foreign is not None:
@@ -126,7 +127,7 @@ def _body(content: bytes, response: Any) -> dict[str, Any] | list[dict[str, Any]
 
 
 async def drain(events: AsyncGenerator[Any]) -> None:
-    """Read the rest after the logical end, if it arrives at once, so that the connection can be reused."""
+    """Read the rest of a stream after its logical end if it arrives immediately, to make the connection reusable."""
     with contextlib.suppress(Exception):  # the answer is complete, even if the rest is broken
         async with asyncio.timeout(DRAIN_TIMEOUT_S):
             async for _ in events:

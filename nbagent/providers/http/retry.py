@@ -1,12 +1,13 @@
 """Decides when and how a request is sent again. Nothing else retries: SDK clients are created with `max_retries=0`.
 
-Errors that are `retryable` (408, 409, 429, 5xx, 529, connections, broken streams) are retried, unless the provider's
-`x-should-retry` says otherwise. The wait is the provider's `retry-after(-ms)`, otherwise 0.5 s doubling to 8 s,
-shortened by up to a quarter at random so that many clients don't retry at the same moment. A `retry-after` of 0 is
-ignored: it would send all attempts within milliseconds.
+A request is retried after an error that is `retryable` (status 408, 409, 429 or 5xx, a failed connection, a broken
+stream), unless the provider's `x-should-retry` says otherwise. The wait is the provider's `retry-after-ms` or
+`retry-after`. Without either, it starts at 0.5 s and doubles up to 8 s; each wait is shortened by up to a quarter at
+random, so that many clients don't retry at the same moment. A `retry-after` of 0 is ignored, because all attempts would
+be sent within milliseconds.
 
-Requests from a map first acquire a slot (`core.admission`). A rate-limit refusal then does not count as the request's
-own failure: all requests wait together, then it is sent again.
+Requests from a map first acquire a slot (`core.admission`). If the provider then refuses one because of a rate limit,
+this does not count as one of its retries: all requests wait together, and it is sent again.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ T = TypeVar("T")
 
 
 def wait_s(error: ProviderError, attempt: int) -> float:
-    """Seconds to wait before retry number `attempt` (from 1)."""
+    """The number of seconds to wait before retry number `attempt` (from 1)."""
     if error.retry_after:
         return error.retry_after
     wait = min(FIRST_WAIT_S * 2.0 ** (attempt - 1), LONGEST_WAIT_S)
@@ -62,7 +63,7 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 class RequestRevised(Exception):  # noqa: N818  ends an attempt, as StopIteration ends a loop
-    """Raised by an attempt whose request was refused and then changed, to send it again immediately.
+    """Raised by an attempt whose request was refused, so that the changed request is sent immediately.
 
     `event` describes the change.
     """

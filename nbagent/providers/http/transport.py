@@ -36,7 +36,9 @@ Form = Mapping[str, tuple[Any, ...]]
 
 
 class Transport(ABC):
-    """Sends requests with the user's own `client`, which is never changed or closed, or one for each event loop."""
+    """Sends requests with the user's own `client`, which is never changed or closed, or with a new client for each
+    event loop.
+    """
 
     #: The client method that sends.
     sends_by = "send"
@@ -87,7 +89,7 @@ class Transport(ABC):
 
 
 def import_packages(package: str) -> None:
-    """Import the packages of a client, and the prices. If an import fails, the first request raises the error."""
+    """Import a client's packages and the price list. An import error is ignored here; the first request raises it."""
     for module in ("httpx_aiohttp.httpx2", package, "genai_prices.data"):
         with contextlib.suppress(ImportError):
             importlib.import_module(module)

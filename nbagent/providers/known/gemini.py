@@ -92,8 +92,8 @@ FACTS = ProviderFacts(
 class GeminiProvider(HTTPProvider):
     """Gemini models. `base_url` ends with the API's version; by default, `/v1beta` is added.
 
-    Options such as `max_tokens`, `top_p` or `seed` are added to your own `generationConfig`. Pass `safetySettings`
-    and Gemini's own `tools` outside it. `client` is an `AsyncClient` of httpx2 or httpx.
+    Options such as `max_tokens`, `top_p` or `seed` are added to your own `generationConfig`. Pass `safetySettings` and
+    Gemini's own `tools` as separate options. `client` is an `AsyncClient` of httpx2 or httpx.
     """
 
     provider_name = "gemini"

@@ -1,7 +1,7 @@
 """Qwen models of Alibaba Cloud. Sources, read in November 2026:
 
 - https://help.aliyun.com/zh/model-studio: earlier reasoning is ignored, calls are parallel only on request, and open
-  models think only in a stream
+  models think only when streaming
 - https://help.aliyun.com/en/model-studio/deep-thinking
 - https://help.aliyun.com/en/model-studio/base-url: Beijing, Singapore, Virginia, Hong Kong, each with separate keys
 - https://help.aliyun.com/zh/model-studio/coding-plan-quickstart: the plan has separate keys and addresses

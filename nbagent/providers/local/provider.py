@@ -94,7 +94,7 @@ class LocalProvider(OpenSourceProvider):
         self._server: LlamaServer | None = None
 
     async def load(self) -> AsyncGenerator[Http]:
-        """Load the model. Yields events about slow steps and about waiting for another prompt's answer."""
+        """Load the model. Yields an event before each slow step, and one if another prompt is still being answered."""
         if self._server is None or not self._server.alive:
             yield Http(LOADING if self._path or cached() else PULLING)
             await self.prepare()
@@ -111,7 +111,7 @@ class LocalProvider(OpenSourceProvider):
         self._server, self.base_url, self.access.key = server, f"{server.address}/v1", server.secret
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Event | LLMResponse]:
-        """See `LLMProvider.stream`. The first events are `Http` ones that say what it is waiting for."""
+        """See `LLMProvider.stream`. The first events are `Http` events that say what the request is waiting for."""
         counted: AbstractContextManager[None] = nullcontext()
         if not isinstance(
             request.resolved, ModelRequest
@@ -127,7 +127,8 @@ class LocalProvider(OpenSourceProvider):
                     yield item
 
     async def complete(self, prompt: str, *, schema: dict[str, Any] | None = None, max_tokens: int = 256) -> Completion:
-        """Complete a bare prompt at temperature 0; with `schema`, as JSON that fits it.
+        """Complete a prompt at temperature 0, without a chat template. With `schema`, the completion is JSON that fits
+        it.
 
         The request is streamed, because otherwise the server does not notice a cancelled task.
         """

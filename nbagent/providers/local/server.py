@@ -28,7 +28,8 @@ MAX_THREADS = 8
 class LlamaServer:
     """A running server process with one model.
 
-    The constructor blocks until the model is loaded and has run once, which reveals missing processor instructions.
+    The constructor blocks until the model is loaded and has run once. This run fails if the processor lacks
+    instructions that llama.cpp needs.
     """
 
     def __init__(self, path: str, name: str, n_ctx: int) -> None:
@@ -67,7 +68,7 @@ class LlamaServer:
 
     @contextlib.contextmanager
     def answering(self) -> Iterator[None]:
-        """Count a prompt while it waits or is answered."""
+        """Count a prompt while it waits or is being answered."""
         self.prompts += 1
         try:
             yield

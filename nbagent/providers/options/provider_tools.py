@@ -1,4 +1,4 @@
-"""Puts the tools that a provider runs itself into the provider's form.
+"""Encodes the tools that a provider itself runs, in the provider's own form.
 
 A tool's names and options are the same for all providers. `ProviderFacts.tools` maps them to the provider's
 own. If the provider lacks a tool or an option, an error is raised before anything is sent.
@@ -33,7 +33,7 @@ class Offered:
 
 
 def available(facts: ProviderFacts | None, format_name: str, model: str) -> list[str]:
-    """The names of the tools that this provider runs itself with this model.
+    """The names of the tools that this provider itself runs for this model.
 
     >>> available(CATALOG["gemini"], "gemini", "gemini-3")
     ['web_search', 'web_fetch', 'code_execution']
@@ -47,19 +47,19 @@ def available(facts: ProviderFacts | None, format_name: str, model: str) -> list
 
 
 def kind_of(tool: Fields) -> str:
-    """A tool's name without a server's: `remote_mcp` for `remote_mcp-files`."""
+    """A tool's name without the name of its server: `remote_mcp` for `remote_mcp-files`."""
     return str(tool["name"]).partition("-")[0]
 
 
 def check_available(tools: Functions | None, provider: str) -> None:
-    """Raise `ConfigurationError` if one of these tools runs at the provider, but this provider lacks it."""
+    """Raise `ConfigurationError` if one of the tools must be run by a provider, and this provider does not have it."""
     for tool in tools or ():
         if "provider_options" in tool and not (provider in CATALOG and kind_of(tool) in CATALOG[provider].tools):
             raise _lacking(kind_of(tool), provider)
 
 
 def offered(tools: Functions | None, facts: ProviderFacts, format_name: str, model: str) -> Offered:
-    """The tools in the provider's form. Raises `ConfigurationError` for a tool or an option that the model lacks.
+    """The tools in the provider's own form. Raises `ConfigurationError` for a tool or an option that the model lacks.
 
     >>> found = offered([{"name": "web_search", "provider_options": {}}], CATALOG["gemini"], "gemini", "gemini-3")
     >>> found.entries
@@ -83,7 +83,9 @@ def offered(tools: Functions | None, facts: ProviderFacts, format_name: str, mod
 
 
 def with_own_tools(options: Fields, own: Offered) -> dict[str, Any]:
-    """Add the fields that offer the provider's own tools to request options, whose own fields take precedence."""
+    """Add the fields that offer the provider's own tools to request options. Fields that the options already have take
+    precedence.
+    """
     fields = _joined(own.body, {"tools": own.entries} if own.entries else {})
     lists = {key: [*value, *options[key]] for key, value in fields.items() if key in options and key == "tools"}
     return {**fields, **options, **lists}
@@ -97,7 +99,7 @@ def _own_tool(name: str, facts: ProviderFacts, format_name: str, model: str) -> 
     fitting = [form for form in forms if form.format in ("", format_name)]
     if not fitting:
         raise ConfigurationError(
-            f"{name}: {facts.name} has it only in another API. Use create_provider({facts.name!r}, api='responses')."
+            f"{name}: {facts.name} offers it only in another API. Use create_provider({facts.name!r}, api='responses')."
         )
     found = next((form for form in fitting if re.search(form.models, model.lower())), None)
     if found is None:

@@ -19,7 +19,7 @@ from nbagent.providers.provider_facts import Compaction, Fields, ProviderFacts
 
 
 def merged(fields: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a request, overridden by those in `more`. Dicts are merged.
+    """The fields of a request, updated with the fields in `more`. Dicts are merged.
 
     >>> merged({"a": {"x": 1}, "b": 1}, {"a": {"y": 2}})
     {'a': {'x': 1, 'y': 2}, 'b': 1}
@@ -125,7 +125,7 @@ class OptionsResolver:
         )
 
     def compaction(self, tokens: int | None) -> Compaction | None:
-        """How to make the provider summarise; None if that is not wanted or not possible."""
+        """How to make the provider summarise the conversation; None if this is not wanted or not possible."""
         own = self.facts.compaction
         return own if tokens and own and own.fits(tokens, self._format, self.model) else None
 

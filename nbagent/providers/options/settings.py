@@ -115,7 +115,7 @@ def check_price(price: Any) -> None:
 def check_request_options(options: Mapping[str, Any], others: Iterable[str] = ()) -> None:
     """Raise `ConfigurationError` for an unknown request option, which could carry a key to the provider.
 
-    `others` are the called function's other keywords, for suggestions. No values are shown except limits.
+    `others` are the called function's other keywords, for suggestions. The only values that errors show are limits.
     """
     unknown = sorted(options.keys() - RequestOptions.__optional_keys__)
     if misplaced := [name for name in unknown if name in _SETTINGS]:
@@ -129,7 +129,7 @@ def check_request_options(options: Mapping[str, Any], others: Iterable[str] = ()
 
 
 def check_body_options(options: Mapping[str, Any]) -> None:
-    """Raise `ConfigurationError` for an unknown provider option, without its value, which may be a key."""
+    """Raise `ConfigurationError` for an unknown provider option. The message omits its value, which may be a key."""
     if unknown := sorted(options.keys() - RequestOptions.__optional_keys__):
         raise _unknown_option(unknown[0], None, ProviderOptions.__optional_keys__ - {unknown[0]})
     check_extra_body(options.get("extra_body", {}))

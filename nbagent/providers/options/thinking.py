@@ -2,7 +2,7 @@
 
 - None leaves it to the provider, and makes the thinking visible if that is free
 - `False`, `"off"` or `"none"` switches it off
-- `True` or `"on"` switches it on, at the provider's own depth
+- `True` or `"on"` switches it on, at the provider's default depth
 - `"minimal"` to `"max"` (see `LEVELS`) sets the depth
 - a dict is the provider's own configuration and is sent unchanged
 """

@@ -1,10 +1,11 @@
 """The option `tool_choice`: `"auto"`, `"none"`, `"required"` or a tool's name, in the form of each format.
 
-A choice that forces a call applies until a tool has returned. After that the model is free again, or the run would
-never end. A dict is the provider's own form and is sent unchanged.
+A choice that forces a call applies until a tool has returned. After that, the model chooses freely; otherwise the run
+would never end. A dict is the provider's own form and is sent unchanged.
 
-If a provider lacks a choice, a request with the same effect is sent: without tools for `"none"`, with only one tool for
-that tool's name. If there is no such request, an error is raised before anything is sent.
+If a provider lacks a choice, a request with the same effect is sent: one without tools for
+`"none"`, and one with only the named tool for a tool's name. If there is no such request, an error is raised before
+anything is sent.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 `best_tool` chooses a tool by the words that it shares with the request, and by how well the request supplies its
 arguments. `follow_up` reads a request such as "And for Oslo?", which changes the last call. A `Filling` has the
-request's values for each parameter of a tool, likeliest first: an enum value, a number, a quotation, a name. If several
-are likely, the model chooses.
+request's values for each parameter of a tool, likeliest first, such as an enum value, a number, a quotation or a name.
+If several are likely, the model chooses.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ _NUMBER = {"number": -1.5, "before": 3.3, "behind": 2.3, "in order": 1.7, "optio
 
 
 def best_tool(request: str, tools: Sequence[Tool], at_least: float = THRESHOLD) -> tuple[Tool, list[Choices]] | None:
-    """The most relevant tool for which the request has arguments, and its calls; None if none is relevant enough."""
+    """The most relevant tool whose arguments the request supplies, and its calls; None if none is relevant enough."""
     reading, said = Reading(request), set(words(without_quotations(request))) - COMMON
     rated = [(relevance(said, each), each) for tool in tools if (each := Filling(reading, tool)).calls]
     rating, best = max(rated, key=lambda each: each[0], default=(0.0, None))
@@ -104,7 +104,7 @@ def best_tool(request: str, tools: Sequence[Tool], at_least: float = THRESHOLD) 
 
 
 def follow_up(request: str, tool: Tool, earlier: Mapping[str, Any]) -> list[Choices]:
-    """The earlier call's arguments, updated with the follow-up's values, for each call that it requests.
+    """The earlier call's arguments, updated with the follow-up's values, for each call that the follow-up requests.
 
     Empty if the request is not a follow-up, names no value, or contains a word that asks for something else.
 
@@ -144,7 +144,9 @@ def _weighed(features: Mapping[str, float], weights: Mapping[str, float]) -> flo
 
 
 class Filling:
-    """A request's values for a tool's parameters, for each requested call; no call if a required value is missing."""
+    """The values that a request supplies for a tool's parameters, call by call. There are no calls if a required value
+    is missing.
+    """
 
     def __init__(self, reading: Reading, tool: Tool) -> None:
         self.tool, self.reading, self.schemas = tool, reading, parameter_schemas(tool)
@@ -327,8 +329,8 @@ class Filling:
         return options
 
     def number_features(self, piece: Piece, name: str, is_in_order: bool) -> dict[str, float]:
-        """The features of a number as a parameter's value. `is_in_order`: whether it comes at the same place among the
-        numbers as the parameter among the parameters.
+        """The features of a number as a parameter's value. `is_in_order`: whether the number's position among the
+        numbers equals the parameter's position among the parameters.
         """
         before, behind = self._near(piece, name)
         return {
@@ -472,8 +474,8 @@ class Filling:
         ]
 
     def changed_calls(self, earlier: Mapping[str, Any]) -> list[Choices]:
-        """See `follow_up`. A text that suits several parameters equally well changes none. A word does not replace a
-        value of digits, such as a date.
+        """See `follow_up`. A text that suits several parameters equally well changes none of them. A word does not
+        replace a value that contains digits, such as a date.
         """
         changed: set[str] = set()
         for name, piece in self.chosen.items():

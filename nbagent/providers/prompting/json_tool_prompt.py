@@ -1,4 +1,4 @@
-"""Prompts a model for a tool call as JSON, constrained by a schema if its server can do that."""
+"""Prompts a model for a tool call as JSON, which is constrained by a schema if the model's server supports that."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ async def ask_for_call(
 ) -> LLMResponse:
     """The model's answer: `{"name": ..., "arguments": {...}}`, or, unless forced, `{"name": null}`.
 
-    If a server refuses the schema, the request is sent again without it. The answer may then be anything.
+    If a server refuses the schema, the request is sent again without it. The answer may then have any form.
     """
     tools = [{**tool, "parameters": plain_schema(tool.get("parameters") or {"type": "object"})} for tool in tools]
     listed = "\n".join(json.dumps(dict(tool), ensure_ascii=False) for tool in tools)
@@ -41,7 +41,7 @@ async def ask_for_call(
 
 
 def call_schema(tools: Functions, is_forced: bool = False) -> dict[str, Any]:
-    """The JSON Schema of a call to one of the tools or, unless forced, to none.
+    """The JSON Schema of a call to one of the tools. Unless a call is forced, it also allows `null` as the tool's name.
 
     >>> [form["properties"]["name"] for form in call_schema([{"name": "now"}])["anyOf"]]
     [{'const': 'now'}, {'type': 'null'}]

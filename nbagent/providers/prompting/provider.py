@@ -68,7 +68,7 @@ def find_notes(text: str, limit: int = 10):
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A model's text after a bare prompt. `cut_off`: whether the token limit stopped it."""
+    """The text with which a model continued a prompt. `cut_off`: whether the token limit stopped it."""
 
     text: str
     usage: Usage
@@ -83,17 +83,17 @@ class Completer(Protocol):
     n_ctx: int
 
     async def complete(self, prompt: str, *, schema: dict[str, Any] | None = None, max_tokens: int = 256) -> Completion:
-        """Complete `prompt` at temperature 0; with `schema`, as JSON that fits it."""
+        """Complete `prompt` at temperature 0. With `schema`, the completion is JSON that fits it."""
 
     def load(self) -> AsyncGenerator[Http]:
-        """Load the model. Yields events about slow steps and about waiting for another prompt's answer."""
+        """Load the model. Yields an event before each slow step, and one if another prompt is still being answered."""
 
 
 class PromptedProvider(WrapperProvider):
-    """Lets an `inner` provider without tool calling call tools, by prompting."""
+    """Lets an `inner` provider whose model can't call tools do so, by prompting."""
 
     def resolve(self, request: ModelRequest) -> ModelRequest:
-        """See `LLMProvider.resolve`. The inner provider resolves a request without tools."""
+        """See `LLMProvider.resolve`. The inner provider receives the request without its tools."""
         check_available(request.tools, self.provider_name)
         options = dict(request.options)
         choice, tools = options.pop("tool_choice", None), request.tools
@@ -246,7 +246,9 @@ class PromptedProvider(WrapperProvider):
 
 
 def answers_unaided(request: ModelRequest) -> bool:
-    """Whether tools are on offer but none has been called since the last prompt, so the answer comes from memory."""
+    """Whether tools are on offer but none has been called since the last prompt, so the answer comes from the model's
+    memory.
+    """
     turn_start = max((i for i, message in enumerate(request.messages) if message.opens_turn), default=0)
     return bool(request.tools) and not any(message.role == "tool" for message in request.messages[turn_start:])
 
@@ -277,9 +279,11 @@ def checked_call(tool: Tool, arguments: Any) -> FunctionCall | None:
 
 
 def plain(messages: Sequence[LLMMessage]) -> list[LLMMessage]:
-    """The conversation in roles that every chat template knows, without tool calls, whose form a model would copy.
+    """The conversation in roles that every chat template knows. Tool calls are omitted, since a model would copy their
+    form.
 
-    A tool's result is omitted if an answer follows, since that repeats it. Otherwise it becomes a user message.
+    A tool's result is omitted if an answer follows, since the answer repeats it. Otherwise the result becomes a user
+    message.
     """
     kept: list[LLMMessage] = []
     for index, message in enumerate(messages):
@@ -318,7 +322,7 @@ def without_tool_turns(messages: Sequence[LLMMessage]) -> list[LLMMessage]:
 
 
 def fit(messages: Sequence[LLMMessage], n_tokens: int) -> list[LLMMessage]:
-    """The system message and as many of the last turns as fit, none of them cut. The last turn always stays."""
+    """The system message and as many of the last turns as fit, each of them whole. The last turn is always kept."""
     system = [message for message in messages if message.role == "system"]
     others = [message for message in messages if message.role != "system"]
     starts = [i for i, message in enumerate(others) if message.opens_turn] or [0]

@@ -157,15 +157,15 @@ class Piece:
 
     @property
     def places(self) -> range:
-        """The positions of its tokens."""
+        """The positions of the piece's tokens."""
         return range(self.start, self.end)
 
     def meets(self, other: Piece) -> bool:
-        """Whether the two share a token."""
+        """Whether this piece and another one share a token."""
         return self.start < other.end and other.start < self.end
 
     def overlaps(self, places: Collection[int]) -> bool:
-        """Whether it contains one of these tokens."""
+        """Whether this piece contains one of these tokens."""
         return any(place in places for place in self.places)
 
 
@@ -202,7 +202,7 @@ class Reading:
         return self.lower[piece.end : later.start]
 
     def span(self, start: int, end: int, kind: str = "words") -> Piece:
-        """The piece that consists of these tokens."""
+        """The piece from token `start` up to `end`."""
         text = self.text[self._tokens[start].start() : self._tokens[end - 1].end()]
         return Piece(text.removesuffix("'s").removesuffix("’s"), start, end, kind)
 
@@ -237,7 +237,7 @@ class Reading:
         return found
 
     def joined(self, pieces: Sequence[Piece], links: Collection[str]) -> list[list[Piece]]:
-        """The pieces in the request's order. Pieces with only these linking words between them form a group."""
+        """The pieces in the request's order. Pieces that are separated only by these linking words form a group."""
         groups: list[list[Piece]] = []
         for piece in sorted(pieces, key=lambda each: each.start):
             if groups and piece.start < groups[-1][-1].end:
@@ -255,7 +255,7 @@ class Reading:
         return i == 0 or before in (".", "?", "!", ":") or before.count(".") > 1
 
     def is_name(self, i: int) -> bool:
-        """Whether a token has a capital letter that does not start a sentence."""
+        """Whether a token is a capitalised word that does not start a sentence."""
         return self.word(i)[:1].isupper() and self.is_word(i) and not self.starts_sentence(i)
 
     def is_word(self, i: int) -> bool:

@@ -1,6 +1,7 @@
 """Writes sentences that quote tool results, by rules, since a small model can't be trusted to copy values.
 
-A tool's result is text here: JSON for dicts and lists, `str()` of numbers and texts, a DataFrame's shape and head.
+Here, a tool's result is text: JSON for dicts and lists, `str()` for numbers and strings, and the shape and first rows
+of a DataFrame.
 """
 
 from __future__ import annotations

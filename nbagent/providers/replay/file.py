@@ -1,7 +1,7 @@
 """Reads and appends to a recording's file, and defines its format.
 
-It is a file of JSON lines. The first line names the format. Every other line is one exchange with a model, written when
-the exchange is over, so an interrupted recording has all earlier exchanges:
+A recording is a file of JSON lines. The first line names the format. Every other line is one exchange with a model,
+written when the exchange is over, so an interrupted recording has all earlier exchanges:
 
 ```json
 {"format": "nbagent recording", "version": 1}
@@ -11,9 +11,10 @@ the exchange is over, so an interrupted recording has all earlier exchanges:
 {"request": {"id": "e07a…", "after": "5c1f…", "messages": […]}, …}
 ```
 
-A request `after` another continues its messages, and has the same `functions` and `options` unless it has its own. So a
-conversation is written once, not once per request, and files can be concatenated. `at` is the time in seconds since the
-request was ready to be sent. If the provider failed, `error` replaces `response`. Keys are never written.
+A request with `after` continues the messages of the request with that id. It has the same `functions` and `options`
+unless it contains its own. A conversation is therefore written once, not once per request, and files can be
+concatenated. `at` is the time in seconds since the request was ready to be sent. If the provider failed, `error`
+replaces `response`. Keys are never written.
 """
 
 from __future__ import annotations
@@ -57,7 +58,9 @@ class RecordedExchange:
     error: dict[str, Any] | None = None
 
     def times(self) -> dict[str, float | None]:
-        """Seconds from the start of the last attempt to its first piece (`ttft_s`), and from request to end."""
+        """The seconds from the start of the last attempt to its first piece (`ttft_s`), and from the request to its end
+        (`duration_s`).
+        """
         sent, first = 0.0, None
         for item in self.items:
             if item["type"] == "retry":
@@ -162,7 +165,7 @@ class RecordingFile:
         self._lock = threading.Lock()
 
     def read(self) -> None:
-        """Read `exchanges`, without an incomplete last line, which is from a crash or still being written.
+        """Read `exchanges`. An incomplete last line, from a crash or still being written, is ignored.
 
         Raises `ConfigurationError` if the file can't be read, is not a recording, or has another version.
         """

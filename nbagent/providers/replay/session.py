@@ -170,13 +170,15 @@ class Recording:
             return self._file.fingerprints.of(request.messages, request.tools, request.options, redactor.data)
 
     def peek(self, request: Fingerprint, model: ModelKey | None = None) -> RecordedExchange | None:
-        """The exchange that will answer this request next, by the same model if possible; None if none is recorded."""
+        """The exchange that answers this request next, from the same model if possible; None if there is none."""
         key = self._key(request, model)
         answers = self._answers.get(key)
         return answers[min(self._taken.get(key, 0), len(answers) - 1)] if answers else None
 
     def take(self, fingerprint: Fingerprint, model: ModelKey | None = None) -> RecordedExchange | None:
-        """Like `peek`, but move on to the next answer. Raises `ReplayError` if none is recorded and none may be."""
+        """Like `peek`, but move on to the next answer. Raises `ReplayError` if there is none and the mode does not
+        allow recording one.
+        """
         key = self._key(fingerprint, model)
         with self._lock:
             found = self.peek(fingerprint, model)
@@ -205,7 +207,8 @@ class Recording:
     ) -> AsyncGenerator[Event | LLMResponse]:
         """Pass on a stream's items, and write them to the file when the answer is complete or the provider has failed.
 
-        Nothing is written for an interrupted stream or a missing key. The times exclude the set-up.
+        Nothing is written for an interrupted stream, a missing or wrong key, or an invalid setting. The times exclude
+        the set-up.
         """
         started, clock = time.time(), time.perf_counter()
         items: list[dict[str, Any]] = []
@@ -342,7 +345,7 @@ class ReplayProvider(StreamingProvider):
         return self._model
 
     def supports_function_calling(self) -> bool:
-        """True: recorded answers may contain tool calls."""
+        """True, since recorded answers may contain tool calls."""
         return True
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Event | LLMResponse]:

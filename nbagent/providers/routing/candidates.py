@@ -30,13 +30,13 @@ Choose = Callable[[list[LLMMessage]], str | Awaitable[str]]
 class Candidates(LLMProvider):
     """Several models, one of which answers each prompt. Pass it as an agent's provider.
 
-    - `models`: a list of models. The first one answers, or the next one if it fails. `Agent([…])` creates this. Or a
-      dict whose keys are names of your choice and whose values are models or such lists; `choose` picks a name for each
-      prompt.
+    - `models`: a list of models, or a dict of them by name. The first model of a list answers, or the next one if it
+      fails; `Agent([…])` creates such candidates. In a dict, the names are yours, the values are models or lists of
+      models, and `choose` picks a name for each prompt.
     - `choose`: receives the messages for the model, the prompt last, and returns a name. It may be async and call an
       agent, whose tokens count towards this run. It is called once per prompt: the same model continues after a tool's
       result. By default, the first name answers short prompts (under 300 characters, without images or code blocks),
-      and the last name all others.
+      and the last name answers all others.
 
     The next model takes over after an error unrelated to the request (`ProviderError.may_fall_back`): no connection, a
     provider that is down, overloaded or not available in your region, an exhausted quota or rate limit, a broken
@@ -44,7 +44,7 @@ class Candidates(LLMProvider):
     first retries up to its `max_retries`. A failed model is tried last for a minute, for all agents that share these
     candidates.
 
-    Trace, prices and options come from the model that answers.
+    The trace, prices and options always belong to the model that answers.
 
     >>> models = {"cheap": "openai:gpt-5.6-luna", "strong": ["claude", "openai"]}               # doctest: +SKIP
     >>> agent = Agent(Candidates(models, lambda messages: "strong" if "why" in messages[-1].text else "cheap"))
@@ -73,7 +73,7 @@ class Candidates(LLMProvider):
         self._mark = object()
 
     def ready(self, ready: Callable[[LLMProvider], LLMProvider]) -> Self:
-        """A copy for one run, which sets up each candidate like a single provider."""
+        """A copy for one run. The function `ready` sets up each candidate before it is used."""
         other = copy(self)
         other._ready = ready
         return other
@@ -85,7 +85,7 @@ class Candidates(LLMProvider):
 
     @property
     def model_name(self) -> str:
-        """The name of a list's first model; for a dict, all names with their models."""
+        """The name of a list's first model. For a dict, each name with its first model."""
         if self._is_list:
             return self.members[0].model_name
         firsts = {name: members[0] for name, members in self.models.items()}
@@ -105,7 +105,7 @@ class Candidates(LLMProvider):
         return f"Candidates({self.members if self._is_list else self.models!r})"
 
     def check(self) -> None:
-        """Raise the first model's error if none of a name's models has a key."""
+        """If a name has no model with a key, raise the error of its first model."""
         for name, members in self.models.items():
             problems = []
             for member in members:
@@ -119,15 +119,17 @@ class Candidates(LLMProvider):
                 raise problems[0]
 
     def supports_function_calling(self) -> bool:
-        """True: an agent helps members that can't call tools."""
+        """True, since the agent describes tools in the prompt for members that can't call them."""
         return True
 
     def resolve(self, request: ModelRequest) -> ModelRequest:
-        """The request with the first member's options, for a preview. Each candidate resolves its own."""
+        """The request with the first member's options, as a preview. Each candidate resolves the request again."""
         return replace(request, effective_options=self.members[0].resolve(request).effective_options)
 
     async def candidates(self, request: ModelRequest) -> Iterable[LLMProvider]:
-        """The models of the chosen name, recently failed ones last. Taking another marks the previous one as failed."""
+        """The models under the chosen name, with recently failed ones last. Taking the next model marks the previous
+        one as failed.
+        """
         return self._one_by_one(self.models[await self._chosen(request.messages)])
 
     def _one_by_one(self, members: Sequence[LLMProvider]) -> Iterator[LLMProvider]:

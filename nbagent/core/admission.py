@@ -188,7 +188,7 @@ def is_refusal(error: ProviderError) -> bool:
 async def admitted(
     attempt: Callable[[], AsyncGenerator[T]], admission: RateAdmission, tokens: int
 ) -> AsyncGenerator[T]:
-    """Yield the items of `attempt()`. It occupies a slot until it ends."""
+    """Yield the items of `attempt()`. The attempt occupies a slot until it ends."""
     begun = monotonic()
     slot = await admission.acquire(tokens)
     if (waits := current.get().waits) is not None:

@@ -14,8 +14,8 @@ class Budget:
     """A spending limit shared by everything that uses this object. Once the budget is spent, runs end with
     `status="limit"`.
 
-    - `max_cost`: US dollars; needs models with known prices
-    - `max_total_tokens`: input and output tokens
+    - `max_cost`: the cost in US dollars. The prices of the models must be known.
+    - `max_total_tokens`: the sum of input and output tokens
 
     `Limits` apply to each run separately, but a budget is shared by all runs that use it. Requests that are under way
     when it runs out are still answered and counted. When little is left, parallel rows of a map and parallel agents

@@ -32,7 +32,7 @@ def watch_cells() -> None:
 
 
 def request_of(shell: Any) -> dict[str, Any]:
-    """The kernel request that the running code belongs to: a cell or a click. Empty outside a kernel."""
+    """The kernel request, for a cell or a click, to which the running code belongs. It is empty outside a kernel."""
     kernel = getattr(shell, "kernel", None)
     parent = kernel.get_parent() if kernel is not None else None
     return dict(parent or {})

@@ -18,7 +18,7 @@ class Citation(TypedDict):
 
 
 def safe_url(url: Any) -> str | None:
-    r"""The URL if it is http or https and has no control characters, spaces or backslashes; otherwise None.
+    r"""Return the URL if it is http or https and has no control characters, spaces or backslashes, or else None.
 
     Browsers read a backslash as a slash, so they look for `https://one.example\@other.example/` at `one.example`.
 

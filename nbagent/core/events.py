@@ -233,7 +233,7 @@ class UsageReport(Event):
 
 @dataclass(slots=True)
 class Retry(Event):
-    """The request is sent again: discard the turn's text and thinking. `metadata`: attempt, wait_s, discard_chars.
+    """The request is sent again. Discard the turn's text and thinking. `metadata`: attempt, wait_s, discard_chars.
 
     If the metadata contains `next` ("provider:model"), the request failed, and another model continues with a
     `turn_started` event.

@@ -1,8 +1,8 @@
 """Limits of runs. A run that reaches a limit stops before its next step, or immediately if its time is up. Its result
 names the limit.
 
-A run shares its limits with all runs that its tools start, even in background tasks, so delegating work does not evade
-them.
+A run and all runs that its tools start, even in background tasks, share one budget, so delegating work does not evade
+it.
 """
 
 from __future__ import annotations

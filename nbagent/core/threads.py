@@ -1,7 +1,7 @@
 """Runs blocking functions, such as sync tools, in daemon threads with a copy of the caller's context.
 
-All agents' tools share a limited number of threads: NBAGENT_TOOL_THREADS, 64 by default. If a tool
-calls an agent, that agent's tools have a separate limit, so they always get a thread.
+The tools of all agents share a limited number of threads. NBAGENT_TOOL_THREADS sets this number, which is 64 by
+default. If a tool calls an agent, that agent's tools have a separate limit, so they always get a thread.
 
 A browser has no threads, so functions run where they are awaited, and no time limit ends them.
 """

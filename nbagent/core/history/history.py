@@ -39,9 +39,9 @@ class ContextManager:
     """Manages the context that a model sees: a conversation's messages, kept within limits.
 
     This is not a Python context manager: it has no `with` block and nothing to close. Every agent has one in
-    `agent.context`; to set limits, pass your own: `Agent(context=ContextManager(max_messages=20))`.
+    `agent.context`. To set limits, pass your own, as in `Agent(context=ContextManager(max_messages=20))`.
 
-    `max_messages` does not count the system message; `max_tokens` uses the provider's count. When a limit is exceeded,
+    `max_messages` does not count the system message. `max_tokens` uses the provider's count. When a limit is exceeded,
     the oldest turns are dropped (`strategy="trim"`), or the model first summarises them in a separate request
     (`"summarise"`). Pinned messages and their turns are kept. With `"server"`, the provider itself summarises earlier
     messages once a request exceeds `max_tokens` (150,000 by default). The history stays complete, and later answers
@@ -223,8 +223,9 @@ class ContextManager:
     def new_conversation(self, *, after: LLMMessage | None = None) -> None:
         """Start another conversation with the same system message. The previous one stays in `conversations`.
 
-        With `after`, a prompt in this history, it starts with the turns up to that prompt's answer. Raises
-        `ConfigurationError` if the prompt is not in the history, and `AgentBusyError` while a prompt is being answered.
+        If `after` is a prompt in this history, the new conversation starts with the turns up to the answer to that
+        prompt. Raises `ConfigurationError` if the prompt is not in the history, and `AgentBusyError` while a prompt is
+        being answered.
         """
         self._check_idle()
         messages = [] if after is None else self._up_to_answer(after)

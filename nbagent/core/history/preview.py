@@ -16,7 +16,7 @@ from nbagent.core.run import Run
 class Preview:
     """The first request that would be sent for a message.
 
-    `messages` start with the system message; `functions` are the tools on offer. `options` contains the rest of the
+    `messages` start with the system message, and `functions` are the tools on offer. `options` contains the rest of the
     request, such as `thinking_level` and `temperature`. `tokens` is the provider's count of the conversation so far,
     plus an estimate of the new messages. `cost` is the price of these input tokens in US dollars, or None if it is
     unknown. `notes` describe changes that would be made to the history first.

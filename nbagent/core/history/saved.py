@@ -96,7 +96,7 @@ def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
     target = checked_path(path)
     source = repr(str(target))
     if os.path.exists(target) and not os.path.isfile(target):
-        raise ConfigurationError(f"The conversation {source} can't be read: it is not a file. Name a file.")
+        raise ConfigurationError(f"The conversation {source} can't be read: it is not a file. Pass the path of a file.")
     try:
         data: Any = json.loads(target.read_text("utf-8"))
     except OSError as error:

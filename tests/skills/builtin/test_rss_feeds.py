@@ -42,6 +42,7 @@ async def test_rss_and_atom_with_relative_links_and_no_dates():
             "published": "2026-01-20T09:00:00+00:00",
             "source": "rss",
         }
+        assert found.articles[1]["summary"] == "Weather"
         first, second = (await fetched(server, "atom")).articles
         assert first["link"] == f"{server.url}/posts/3"
     assert first["title"] == "2025年以来培育人工智能企业150家"

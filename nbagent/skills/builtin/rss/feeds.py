@@ -180,12 +180,13 @@ async def _check_redirection(request: httpx2.Request) -> None:
 
 
 def read_feed(body: bytes, name: str, headers: dict[str, str]) -> list[Article]:
-    """The articles of an RSS or Atom feed. Broken XML is read as far as possible. Declarations are treated as text, so
-    no feed can define entities that expand to far more text. Raises `FeedError` if the body is not a feed.
+    """The articles of an RSS or Atom feed. Broken XML is read as far as possible. Declarations become
+    processing instructions, which are ignored, so no feed can define entities that expand to far more text. Raises
+    `FeedError` if the body is not a feed.
     """
     options = {"sanitize_html": False, "resolve_relative_uris": False}  # HTML becomes plain text below
     try:
-        text = re.sub(rb"<!(?!--|\[CDATA\[)", b"&lt;!", convert_to_utf8(headers, body, {}))
+        text = re.sub(rb"<!(?!--|\[CDATA\[)", b"<?", convert_to_utf8(headers, body, {}))
         headers = {**headers, "content-type": "application/xml; charset=utf-8"}
         parsed = feedparser.parse(BytesIO(text), response_headers=headers, **options)
     except Exception as error:  # noqa: BLE001  feedparser's errors share no class, and a broken feed must not end the others

@@ -31,7 +31,7 @@ def assert_fills(panel, *, height):
 
 
 @pytest.mark.parametrize("host", ["JupyterLab 4", "Notebook 7"])
-def test_a_docked_panel_stands_beside_the_notebook_at_full_height(lab, host):
+def test_a_docked_panel_is_beside_the_notebook_at_full_height(lab, host):
     name = host.split()[0].lower()
     page, panel = opened(lab, host, f"{name}-dock.ipynb")
     expect(page.get_by_role("button", name="Show it here")).to_be_visible()

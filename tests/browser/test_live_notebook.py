@@ -169,7 +169,7 @@ async def add(code: str) -> str:
 ChatPanel(Agent(ScriptedProvider([FunctionCall("add", {"code": "'panel'"}, "a"), "Added."], model="m"), tools=[add]))"""
 
 
-def test_two_notebooks_of_a_kernel_are_told_apart(lab):
+def test_each_of_two_notebooks_in_a_kernel_receives_its_own_changes(lab):
     page = lab.open("one.ipynb", [SETUP, PANEL])
     lab.run_cell(page, 0)
     lab.run_cell(page, 1)
@@ -266,7 +266,7 @@ def test_each_change_is_approved_edited_or_denied_where_the_agent_was_asked(lab)
     expect(page.locator(".jp-Cell.nbagent-written .cm-content").last).to_have_text("b = 2")
 
 
-def test_a_change_that_waits_stands_in_its_place_and_is_answered_there(lab, picture):
+def test_a_waiting_change_is_shown_and_decided_where_it_applies(lab, picture):
     """Also after the page was reloaded."""
     page = lab.open("places.ipynb", [ASKS, "%%agent\na = 1", "'last'"], fresh=True)
     before = sources(page)

@@ -241,7 +241,7 @@ def test_words_appear_as_they_come_and_escape_stops(visit):
         page.unroute_all()
 
 
-def test_a_decision_that_fails_can_be_made_again_and_a_broken_connection_is_told(visit):
+def test_a_failed_decision_can_be_repeated_and_a_broken_connection_is_reported(visit):
     with served(penguin_agent()) as server:
         page = visit(server)
         page.get_by_role("textbox", name="Your prompt").wait_for()

@@ -9,7 +9,8 @@ RSS = """<?xml version="1.0" encoding="utf-8"?>
 <item><title>AI finds &lt;b&gt;planets&lt;/b&gt;</title><link>http://times.example/1</link>
 <description>&lt;p&gt;Astronomers &amp;amp; AI.&lt;/p&gt;&lt;script&gt;steal()&lt;/script&gt;</description>
 <pubDate>Tue, 20 Jan 2026 10:00:00 +0100</pubDate></item>
-<item><title>He said nothing</title><link>http://times.example/2</link><description><![CDATA[<!DOCTYPE html><p>Weather</p>]]></description>
+<item><title>He said nothing</title><link>http://times.example/2</link>
+<description><![CDATA[<!DOCTYPE html><p>Weather</p>]]></description>
 <pubDate>Tue, 20 Jan 2026 08:00:00 GMT</pubDate></item>
 </channel></rss>"""
 ATOM = """<?xml version="1.0" encoding="utf-8"?>

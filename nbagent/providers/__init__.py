@@ -1,5 +1,5 @@
-"""Providers send requests to models. `create_provider` creates a provider by name, and `resolve` finds the one for any
-user input.
+"""Providers send requests to models. `create_provider` creates one by name, and `resolve` returns the one for any user
+input.
 
 >>> create_provider("open_source", base_url="http://localhost:8000/v1", model="qwen").model_name
 'qwen'
@@ -114,7 +114,8 @@ def resolve(spec: ProviderInput = None) -> LLMProvider:
 
     - an `LLMProvider`: itself
     - `"provider"` or `"provider:model"`: see `create_provider`
-    - an `AgentConfig`: its provider, else a server with the OpenAI chat API at its base_url, else its model's provider
+    - an `AgentConfig`: its `provider`, else a server with the OpenAI chat API at its `base_url`, else the provider of
+      its `model`
     - a list of these: the first, and the next whenever one fails (see `Candidates`)
     - None: the provider named in the environment variable NBAGENT_MODEL (`"provider:model"`), else the first provider
       in the catalog whose key is found (see `providers.keys`), else a server on this machine with a model that can call

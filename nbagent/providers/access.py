@@ -48,8 +48,8 @@ class Access:
         self._has_login = bool(login)
         if login and (self.key or any(name.lower() == "authorization" for name in headers or ())):
             raise ConfigurationError(
-                "base_url: it contains a user and a password, and you also passed api_key or an Authorization header. "
-                "Only one of them can be sent: omit one."
+                "base_url: it contains a user name and a password, and you also passed api_key or an Authorization "
+                "header. Only one of them can be sent: omit one."
             )
         self._is_given = self.key is not None
         self._facts, self._client = facts, client

@@ -56,7 +56,7 @@ SHOWN_CHARS, CODE_CHARS = 500, 100
 
 
 class HTTPProvider(StreamingProvider):
-    """A provider over HTTP.
+    """A provider that is reached over HTTP.
 
     A subclass sets `provider_name` to a name in the catalog, and creates its codec and transport.
 
@@ -64,7 +64,7 @@ class HTTPProvider(StreamingProvider):
     - `timeout`: the longest wait for more data, in seconds; connecting has a separate limit of 10 s
     - `max_retries`: how often a request is sent again (see `retry`)
     - `streaming=False`: request one JSON body
-    - `base_url`: may contain a user and a password, which are then sent instead of a key
+    - `base_url`: may contain a user name and a password, which are then sent instead of a key
     - `region`: the site that the key belongs to, such as "international", if the provider has several
     - `client`: your own SDK or httpx client, used unchanged, with its own key and proxies, and never closed
     - `function_calling=False`: describe tools in the prompt, for a model that can't call them

@@ -1,6 +1,6 @@
 """Larger models for `nbagent pull NAME`: their files, requirements and download.
 
-Each file is a fixed revision on Hugging Face. Several projects, such as LocalAI's gallery, publish its SHA-256.
+Each file is a fixed revision on Hugging Face, and several projects, such as LocalAI's gallery, publish its SHA-256.
 """
 
 from __future__ import annotations

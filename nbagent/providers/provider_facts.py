@@ -119,7 +119,7 @@ def level_names(*names: str, **others: str) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """One of a provider's sites. Each has its own accounts and refuses the others' keys."""
+    """One of a provider's sites. Each site has its own accounts and refuses the other sites' keys."""
 
     base_url: str
     #: The variables for keys of this region only.
@@ -244,7 +244,7 @@ class ProviderFacts:
         keys.keep(self.key_variable(), key.strip())
 
     def key_vars_at(self, address: str) -> tuple[str, ...]:
-        """The variables that may hold the key for an address.
+        """The environment variables that may contain the key for an address.
 
         For a region's address, the region's own variables come first, and other regions' variables are omitted.
         """

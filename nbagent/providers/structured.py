@@ -1,7 +1,7 @@
 """`StructuredProvider`: constrains each answer to a JSON Schema if the provider can.
 
-If it can't, or can't while tools are on offer, or if it refuses this schema, the model learns the schema only from the
-instructions.
+If it can't do this at all, can't do it while tools are on offer, or refuses this schema, the model learns the schema
+only from the instructions.
 """
 
 from __future__ import annotations

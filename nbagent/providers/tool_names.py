@@ -1,8 +1,8 @@
 """Converts names of tools and arguments to a form that every provider accepts, and back.
 
 Claude refuses argument names that don't match `[a-zA-Z0-9_.-]{1,64}`, even through gateways. No provider accepts every
-tool name. One name that is refused would make every prompt fail. A fixed replacement is sent instead, with the original
-name in the description, and the original names are restored in answers before anybody sees them.
+tool name. One name that is refused would make every prompt fail. A fixed replacement is therefore sent, and the
+description contains the original name. Original names are restored in answers before anybody sees them.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def described(description: str | None, name: str, sent: str) -> str:
 def with_fitting_arguments(schema: Any, renamed: dict[str, str] | None = None) -> Any:
     """A copy of a JSON Schema whose properties have names that every provider accepts.
 
-    The original names are added to `renamed`, by their sent names.
+    The original names are added to `renamed`, under the names that are sent.
     """
     if isinstance(schema, list):
         return [with_fitting_arguments(item, renamed) for item in schema]

@@ -1,7 +1,7 @@
 """The Anthropic Messages format of Claude and MiniMax.
 
 An answer's content blocks are kept and sent back to the same provider unchanged, including thinking and signatures.
-Answers from other providers are rebuilt from their text and tool calls. Format:
+All other answers are rebuilt from their text and tool calls. Format:
 https://platform.claude.com/docs/en/api/messages/create
 
 A request may have up to four prompt-cache breakpoints, and none may last longer than an earlier one. Breakpoints that

@@ -23,7 +23,7 @@ _NAMES = {
 
 
 def call_of(block: Mapping[str, Any], arguments: Mapping[str, Any]) -> ProviderCall:
-    """The call in a block."""
+    """The call to one of the provider's own tools in a content block."""
     name = block.get("name") or ""
     return ProviderCall(_NAMES.get(name, name), dict(arguments), block.get("id") or "")
 
@@ -42,7 +42,7 @@ def result_of(block: Mapping[str, Any]) -> ProviderCall:
 
 
 def citations_of(blocks: Iterable[Mapping[str, Any]]) -> list[Citation]:
-    """The citations of text blocks. Each block with sources is one cited span.
+    """The citations of text blocks. Each block with sources counts as one cited span.
 
     >>> found = {"url": "https://a.org", "title": "A", "cited_text": "It is 5."}
     >>> citations_of([{"type": "text", "text": "Well: "}, {"type": "text", "text": "five", "citations": [found]}])

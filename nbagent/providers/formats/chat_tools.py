@@ -31,6 +31,6 @@ def citations_of(
 
 
 def search_of(found: Iterable[Mapping[str, Any]]) -> ProviderCall:
-    """The search that found these pages. Its query is unknown."""
+    """The web search that found these pages. The provider does not report its query."""
     lines = [" ".join(filter(None, (page.get("title"), page.get("link")))) for page in found]
     return ProviderCall("web_search", {}, "searched", "\n".join(lines))

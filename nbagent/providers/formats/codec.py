@@ -77,7 +77,9 @@ class Decoder(ABC):
         return [call.begun()]
 
     def _tool_ended(self, result: ProviderCall) -> list[Event]:
-        """The result of such a call has arrived. The call itself may be in the previous, paused answer."""
+        """The result of a call to one of the provider's own tools has arrived. The call itself may be in the previous,
+        paused answer.
+        """
         call = self._provider_calls.get(result.id)
         if call is None:
             self._provider_calls[result.id] = result
@@ -249,8 +251,8 @@ class Codec(ABC):
         changes: Changes | None = None,
         reminder: Messages = (),
     ) -> bytes:
-        """Build a request body from these messages and options. `changes` adapt it to this model's refusals (see
-        `formats.refused`). Only new messages have to be encoded.
+        """Build a request body from these messages and options. `changes` apply to the fields that this model refuses
+        (see `formats.refused`). Only new messages have to be encoded.
 
         A `reminder` (`ModelRequest.reminder_messages`) comes last, and changes nothing before it. Raises
         `ImageInputError` if the prompt has an image and the model does not accept images.
@@ -341,7 +343,7 @@ def new_call_id(prefix: str = "call_") -> str:
 
 
 def token_count(*values: Any) -> int:
-    """The first positive number, as an integer; 0 if there is none.
+    """The first positive number among these values, as an integer; 0 if there is none.
 
     >>> token_count(None, 7), token_count("many")
     (7, 0)

@@ -1,4 +1,4 @@
-"""Documents in a conversation, for models that read PDFs and models that need their text."""
+"""Documents in a conversation, for models that read PDFs and for models that need the text of PDFs."""
 
 from __future__ import annotations
 

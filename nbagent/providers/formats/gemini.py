@@ -1,6 +1,6 @@
 """Gemini's own format, `generateContent`.
 
-An answer's parts are kept and sent back to Gemini unchanged, including their signatures. Answers from other providers
+An answer's parts are kept and sent back to Gemini unchanged, including their signatures. All other answers
 are rebuilt from their text and tool calls. Format: https://ai.google.dev/api/generate-content
 """
 

@@ -17,7 +17,7 @@ _NAMES = {"GOOGLE_SEARCH_WEB": "web_search", "URL_CONTEXT": "web_fetch", "FILE_S
 
 
 def call_in(part: Mapping[str, Any], number: int) -> ProviderCall | None:
-    """The call in a part, or None if the part has no call. `number` becomes the id of a call without one."""
+    """The call in a part, or None if the part has no call. `number` is the id for a call that has none."""
     if call := part.get("toolCall"):
         kind = str(call.get("toolType") or "")
         return ProviderCall(_NAMES.get(kind, kind.lower()), dict(call.get("args") or {}), call.get("id") or str(number))

@@ -103,7 +103,7 @@ class ChatDecoder(Decoder):
 
     @property
     def complete(self) -> bool:
-        """Whether `[DONE]` or a finish reason was seen."""
+        """Whether `[DONE]` or a finish reason has arrived."""
         return self.done or self._finish is not None
 
     def feed(self, event: dict[str, Any]) -> list[Event]:

@@ -1,7 +1,7 @@
 """The OpenAI Responses format, used without keeping state on the server: each request contains the whole conversation.
 
 An answer's output items are kept and sent back to the same provider unchanged, in order, including encrypted reasoning.
-Answers from other providers are rebuilt from their text and tool calls. Format:
+All other answers are rebuilt from their text and tool calls. Format:
 https://developers.openai.com/api/reference/resources/responses
 """
 

@@ -14,7 +14,8 @@ from typing import Any
 def strict_schema(
     schema: dict[str, Any], *, all_required: bool, without: Collection[str] = ()
 ) -> dict[str, Any] | None:
-    """The schema with all objects closed; None if an object is open on purpose, as for `dict[str, int]`.
+    """The schema with every object closed to further properties; None if an object is open on purpose, as for
+    `dict[str, int]`.
 
     With `all_required`, every property is required. `without` names keywords to omit; the caller must check
     them itself.

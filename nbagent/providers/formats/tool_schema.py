@@ -1,6 +1,6 @@
 """Converts JSON Schema to the dialect that Claude and OpenAI accept for a function's parameters.
 
-Both refuse a whole request if one schema has alternatives at the top level. Claude accepts only draft 2020-12, and
+They refuse a whole request if one schema has alternatives at the top level. Claude accepts only draft 2020-12, and
 OpenAI refuses lists without an item type. Arguments are still validated against the original schema.
 
 https://platform.claude.com/docs/en/agents-and-tools/tool-use,
@@ -41,7 +41,7 @@ _NOT_ON_TOP = ("not", "enum", "const", "if", "then", "else")
 
 
 def tool_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The closest schema that both providers accept. The original is not changed.
+    """The closest schema that both Claude and OpenAI accept. The original is not changed.
 
     >>> either = {"anyOf": [{"required": ["city"]}, {"required": ["zip"]}]}
     >>> tool_schema({"properties": {"city": {"type": "string"}, "zip": {"type": ["array", "null"]}}, **either})

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Target:
-    """Where a request goes. The key is None if the server needs none."""
+    """The server that a request is sent to. The key is None if the server needs none."""
 
     base_url: str
     path: str

@@ -18,7 +18,7 @@ class RecordedResponse:
     """Wraps a response, and keeps the part of its body that was read.
 
     It is created before the request is sent. The collector receives the exchange when the response is closed, or when
-    the request has failed. It does not wrap the client's transport, because a user's own client may hide that.
+    the request has failed. It does not wrap the client's transport, because a user's own client may hide its transport.
     """
 
     def __init__(self, collector: Collector, target: Target, body: Any) -> None:
@@ -49,7 +49,7 @@ class RecordedResponse:
 
     @property
     def stream(self) -> AsyncGenerator[bytes]:
-        """The decompressed body, since nothing compressed is kept."""
+        """The decompressed body, since the compressed bytes are not kept."""
         return self.aiter_bytes()
 
     async def aclose(self) -> None:

@@ -1,7 +1,7 @@
 """HTTP clients: one for each event loop and provider, closed with its event loop.
 
-All clients are httpx2's, which both SDKs also use. Without a proxy, they use aiohttp's connections, which halves the
-CPU time for each piece of an answer (see benchmarks/README.md). Behind a proxy, they use httpx2's own connections,
+All clients are httpx2 clients, which both SDKs also use. Without a proxy, they use aiohttp's connections, which halves
+the CPU time for each piece of an answer (see benchmarks/README.md). Behind a proxy, they use httpx2's own connections,
 which support SOCKS.
 """
 
@@ -84,7 +84,7 @@ async def _closed_with_loop(http: httpx2.AsyncClient) -> AsyncGenerator[None]:
 def new_http_client(target: Target) -> httpx2.AsyncClient:
     """Create a client for requests to `target`. It follows no redirects, which could send the key to another host.
 
-    httpx2 reads the proxy and its exceptions from the environment. In a browser, the browser decides about them.
+    httpx2 reads the proxy and its exceptions from the environment. In a browser, the browser's own settings apply.
 
     Raises `ConfigurationError` if the certificates or the proxy can't be used.
     """

@@ -23,7 +23,7 @@ from nbagent.providers.http.retry import retry_headers
 
 
 def request_id(headers: Mapping[str, str]) -> str | None:
-    """The provider's id for the request. Its support team needs it."""
+    """The provider's id for the request, which helps its support team find the request."""
     return headers.get("x-request-id") or headers.get("request-id")
 
 
@@ -138,7 +138,7 @@ def _proxy_error(base_url: str, reason: str, cls: type[ProviderError] = Provider
     """The error for a request that a proxy refused or could not forward."""
     proxy = without_password(proxy_for(base_url) or "on the way")
     if "407" in reason:
-        login = f"the proxy {proxy} requires a user and a password: HTTPS_PROXY=http://user:password@host:port"
+        login = f"the proxy {proxy} requires a user name and a password: HTTPS_PROXY=http://user:password@host:port"
         return ProviderConnectionError(f"{login} ({reason})", should_retry=False)
     host = urlsplit(base_url).hostname
     return cls(f"{host}, or the proxy {proxy} from the environment, can't be reached: {reason}")

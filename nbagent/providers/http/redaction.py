@@ -32,7 +32,8 @@ _WORDS = re.compile(r".{0,7}|(?=.{0,19}\Z)[A-Za-z]+(?:[-_ ][A-Za-z]+)*", re.DOTA
 
 
 class Redactor:
-    """Replaces secrets with `$NAME`: `keys`, secrets in a request's `url` and `headers`, and the environment's.
+    """Replaces secrets with `$NAME`: `keys`, and the secrets in environment variables and in a request's `url` and
+    `headers`.
 
     `variable` is the name that replaces a key. A key that is an ordinary word is not removed from texts.
 

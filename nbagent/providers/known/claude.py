@@ -172,7 +172,7 @@ FACTS = ProviderFacts(
 
 
 class AnthropicBaseProvider(HTTPProvider):
-    """A provider with the Messages format.
+    """A provider that uses the Messages format.
 
     `cache` sets how long the provider caches the start of a conversation: `"5m"` (or True, the default), or False for
     no caching. Claude also accepts `"1h"`, whose cache writes cost more. A request has at most four breakpoints. Your

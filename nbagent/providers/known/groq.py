@@ -2,7 +2,7 @@
 
 - https://console.groq.com/docs/openai: unsupported fields
 - the fields of https://pypi.org/project/groq/ 1.7: `reasoning_effort` varies by model; `reasoning` may be sent back
-- https://console.groq.com/docs/structured-outputs: they can't be combined with streaming or tools
+- https://console.groq.com/docs/structured-outputs: structured outputs exclude streaming and tools
 """
 
 from dataclasses import replace

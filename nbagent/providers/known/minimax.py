@@ -2,7 +2,7 @@
 
 Sources, read in November 2026:
 
-- https://platform.minimax.io/docs/api-reference/text-anthropic-api: the temperature is in (0, 1]
+- https://platform.minimax.io/docs/api-reference/text-anthropic-api: the temperature is above 0 and at most 1
 - https://github.com/MiniMax-AI/MiniMax-MCP: key and host must belong to the same region
 """
 

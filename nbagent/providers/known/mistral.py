@@ -2,7 +2,7 @@
 
 - https://docs.mistral.ai/capabilities/reasoning/: `reasoning_effort`; thinking arrives as content parts
 - the fields of https://pypi.org/project/mistralai/ 3.7: there is no `stream_options`, and usage is always sent
-- https://mistralai.github.io/mistral-common/usage/tools: a call id is nine letters or digits
+- https://mistralai.github.io/mistral-common/usage/tools: a call id has nine letters or digits
 """
 
 from dataclasses import replace

@@ -142,16 +142,17 @@ FACTS = ProviderFacts(
 class OpenAIProvider(HTTPProvider):
     """GPT models, through the Responses API or chat completions. See `HTTPProvider` for the other options.
 
-    - `api`: `"responses"`, `"chat"`, or None to let the model decide. Reasoning models use Responses, where their
-      reasoning carries over to the next turn. Other models use chat completions. All models use them if `base_url` or
-      `client` points elsewhere, because every gateway supports chat completions. On Azure, pass `api="responses"`.
+    - `api`: `"responses"`, `"chat"`, or None to choose by model. Reasoning models use Responses, where their reasoning
+      carries over to the next turn. Other models use chat completions. All models use them if `base_url` or `client`
+      points elsewhere, because every gateway supports chat completions. On Azure, pass `api="responses"`.
     - `client`: any async client of the SDK, such as `AsyncAzureOpenAI`
 
     Responses requests ask for encrypted reasoning, and OpenAI stores nothing. On other servers, models that do not
     reason may refuse this: pass `include=[]`. Requests also ask for summaries of the reasoning, which arrive as
     thinking. OpenAI returns them only to verified organizations.
 
-    OpenAI caches the start of prompts automatically. `prompt_cache_key="name"` lets requests share it more often.
+    OpenAI caches the start of prompts automatically. `prompt_cache_key="name"` lets requests reuse a cached start more
+    often.
 
     Raises `ConfigurationError` for any other `api`.
 

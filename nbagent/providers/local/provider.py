@@ -1,7 +1,8 @@
 """`LocalProvider`: a model on this machine, without a key. The default is a small one from a Python package.
 
-llama.cpp runs in a separate process (see `server.py`), one per model file and settings. All providers in this process
-share it, and it ends with this process. The first request downloads and loads the model, in a thread.
+llama.cpp runs in a separate server process (see `server.py`), one for each combination of model file and settings.
+Providers with the same combination share a server, and all servers end when this process ends. The first request
+downloads and loads the model, in a thread.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class LocalProvider(OpenSourceProvider):
     """A GGUF model, run by llama.cpp on this machine.
 
     With the default model, nbagent itself chooses the tool and takes the arguments from your prompt. The answer quotes
-    the tool's result. A large model does all of this itself.
+    the tool's result. A larger model does all of this itself.
 
     - `model`: None for SmolLM2-135M-Instruct, the name of a model that `nbagent pull` downloaded, such as "qwen3.5-4b",
       or the path of a GGUF file, which calls tools through its own chat template

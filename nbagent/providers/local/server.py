@@ -81,7 +81,7 @@ class LlamaServer:
         return self._process.poll() is None
 
     def end(self) -> None:
-        """Kill the process, which has nothing to save."""
+        """Kill the process at once, since it has nothing to save."""
         with self._process:
             self._process.kill()
         self._log.close()

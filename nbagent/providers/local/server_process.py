@@ -1,8 +1,8 @@
 """The process that serves a GGUF model with llama.cpp on loopback, as long as its standard input is open.
 
-It is not a thread of the kernel, because llama.cpp's binding holds the interpreter lock while it loads or frees a
-model: cells, widgets and the stop button would freeze, and a crash in native code would take the user's data with it.
-When the kernel ends, even if it is killed, the pipe closes and this process ends at once.
+The server is not a thread of the kernel. llama.cpp's binding holds the interpreter lock while it loads or frees a
+model, so a thread would freeze cells, widgets and the stop button. A crash in native code would also end the kernel and
+lose the user's data. When the kernel ends, even if it is killed, the pipe closes and this process ends at once.
 
 It reads one line of JSON from standard input, `{"path", "name", "n_ctx", "threads", "key"}`, and writes the server's
 address to standard output when the model is loaded. If loading fails, it writes the reason to standard error and ends.

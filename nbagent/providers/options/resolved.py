@@ -1,4 +1,4 @@
-"""Puts request options into the provider's form. `thinking`, `tool_choice` and `temperature` work everywhere.
+"""Puts request options into the provider's form. `thinking`, `tool_choice` and `temperature` work with every provider.
 
 `thinking` and `tool_choice` have their own modules. A temperature is omitted if the model refuses it. A model's profile
 lists what it supports (see `providers.provider_facts`).
@@ -52,7 +52,7 @@ class ResolvedOptions:
     left_out: str = ""
 
     def effective(self) -> dict[str, Any]:
-        """The `effective_options` of the request. `params` has the options that have no trace column."""
+        """The `effective_options` of the request. `params` contains the options without a trace column."""
         return {
             "thinking_level": self.thinking_level,
             "tool_choice": self.tool_choice,

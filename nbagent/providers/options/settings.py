@@ -33,7 +33,7 @@ _IN_ENVIRONMENT = {
 
 
 class ProviderOptions(RequestOptions, total=False):
-    """The options of `create_provider`: the built-in providers' settings, and the defaults of their requests."""
+    """The options of `create_provider`: the built-in providers' settings, and the default options of their requests."""
 
     #: Tools that the provider itself runs, such as web search.
     tools: Sequence[Mapping[str, Any]]
@@ -121,7 +121,7 @@ def check_request_options(options: Mapping[str, Any], others: Iterable[str] = ()
     if misplaced := [name for name in unknown if name in _SETTINGS]:
         raise ConfigurationError(
             f"{', '.join(misplaced)} can't be set for a single request. Create a provider with it, "
-            "create_provider('provider', …), and assign that to agent.provider."
+            "as in create_provider('provider', …), and assign that provider to agent.provider."
         )
     if unknown:
         name = unknown[0]

@@ -1,6 +1,6 @@
 """The option `thinking`: whether and how deeply a model thinks, in the provider's own fields.
 
-- None leaves it to the provider, and makes the thinking visible if that is free
+- None leaves the choice to the provider, and makes thinking visible if this costs nothing
 - `False`, `"off"` or `"none"` switches it off
 - `True` or `"on"` switches it on, at the provider's default depth
 - `"minimal"` to `"max"` (see `LEVELS`) sets the depth

@@ -31,9 +31,9 @@ def choose(
 ) -> tuple[Functions | None, Mapping[str, Any], str | None]:
     """The tools to offer, the request fields that set the choice, and its name in the trace.
 
-    `supported`: which of `"none"`, `"required"` and `"named"` the provider accepts. `has_answered`: the last message is
-    a tool's result. `has_own_tools`: the request also offers the provider's own tools. `obstacle`: why the model can't
-    be made to call a tool. Raises `ConfigurationError` for a choice that can't be sent.
+    `supported`: which of `"none"`, `"required"` and `"named"` the provider accepts. `has_answered`: whether the last
+    message is a tool's result. `has_own_tools`: whether the request also offers the provider's own tools. `obstacle`:
+    why the model can't be made to call a tool. Raises `ConfigurationError` for a choice that can't be sent.
 
     >>> choose("add", [{"name": "add"}], "openai_chat", ["named"])[1:]
     ({'tool_choice': {'type': 'function', 'function': {'name': 'add'}}}, 'add')

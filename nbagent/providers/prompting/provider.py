@@ -90,7 +90,7 @@ class Completer(Protocol):
 
 
 class PromptedProvider(WrapperProvider):
-    """Lets an `inner` provider whose model can't call tools do so, by prompting."""
+    """Adds tool calls, by prompting, to an `inner` provider whose model can't call tools."""
 
     def resolve(self, request: ModelRequest) -> ModelRequest:
         """See `LLMProvider.resolve`. The inner provider receives the request without its tools."""

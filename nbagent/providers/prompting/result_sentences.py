@@ -1,4 +1,5 @@
-"""Writes sentences that quote tool results, by rules, since a small model can't be trusted to copy values.
+"""Writes sentences that quote tool results. They are built by rules, since a small model can't be trusted to copy
+values.
 
 Here, a tool's result is text: JSON for dicts and lists, `str()` for numbers and strings, and the shape and first rows
 of a DataFrame.

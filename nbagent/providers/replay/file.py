@@ -149,7 +149,7 @@ def _is_json(value: Any) -> bool:
 class RecordingFile:
     """A recording's file, which other processes may append to at the same time. Thread-safe.
 
-    `exchanges` is its content when it was read. `redact` removes secrets from a line's data.
+    `exchanges` is the file's content when it was last read. `redact` removes secrets from a line's data.
     """
 
     def __init__(self, path: Path, redact: Callable[[Any], Any] = lambda data: data) -> None:

@@ -1,8 +1,8 @@
 """Identifies requests by their fingerprints. `difference` shows how two requests differ.
 
 A fingerprint covers the messages and the tools on offer, and nothing that changes between runs. Tool calls have numbers
-instead of ids, images are replaced by their hashes, and data that only the provider can read is omitted. So a request
-has the same fingerprint in every run, with every provider, with or without a key.
+instead of ids, images are replaced by their hashes, and data that only the provider can read is omitted. A request
+therefore has the same fingerprint in every run, with every provider, with or without a key.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Fingerprints:
         return key
 
     def from_hashes(self, hashes: list[str], functions: list[dict[str, Any]], options: dict[str, Any]) -> Fingerprint:
-        """The fingerprint of a request, whose messages were added before and are given by their hashes."""
+        """The fingerprint of a request whose messages were added before. `hashes` identifies them."""
         key = _hash(hashes[-1] if hashes else "", [functions, options])
         return Fingerprint([self._data[each] for each in hashes], functions, options, hashes, key)
 

@@ -176,8 +176,8 @@ class Recording:
         return answers[min(self._taken.get(key, 0), len(answers) - 1)] if answers else None
 
     def take(self, fingerprint: Fingerprint, model: ModelKey | None = None) -> RecordedExchange | None:
-        """Like `peek`, but move on to the next answer. Raises `ReplayError` if there is none and the mode does not
-        allow recording one.
+        """Like `peek`, but move on to the next answer. Raises `ReplayError` if no answer is recorded and the mode does
+        not allow recording one.
         """
         key = self._key(fingerprint, model)
         with self._lock:

@@ -31,12 +31,12 @@ class Candidates(LLMProvider):
     """Several models, one of which answers each prompt. Pass it as an agent's provider.
 
     - `models`: a list of models, or a dict of them by name. The first model of a list answers, or the next one if it
-      fails; `Agent([…])` creates such candidates. In a dict, the names are yours, the values are models or lists of
-      models, and `choose` picks a name for each prompt.
-    - `choose`: receives the messages for the model, the prompt last, and returns a name. It may be async and call an
-      agent, whose tokens count towards this run. It is called once per prompt: the same model continues after a tool's
-      result. By default, the first name answers short prompts (under 300 characters, without images or code blocks),
-      and the last name answers all others.
+      fails; `Agent([…])` creates such candidates. In a dict, the keys are names of your choice, the values are models
+      or lists of models, and `choose` picks a name for each prompt.
+    - `choose`: receives the messages for the model, ending with the prompt, and returns a name. It may be async and
+      call an agent, whose tokens count towards this run. It is called once per prompt: the same model continues after a
+      tool's result. By default, the first name answers short prompts (under 300 characters, without images or code
+      blocks), and the last name answers all others.
 
     The next model takes over after an error unrelated to the request (`ProviderError.may_fall_back`): no connection, a
     provider that is down, overloaded or not available in your region, an exhausted quota or rate limit, a broken
@@ -44,7 +44,7 @@ class Candidates(LLMProvider):
     first retries up to its `max_retries`. A failed model is tried last for a minute, for all agents that share these
     candidates.
 
-    The trace, prices and options always belong to the model that answers.
+    The trace names the model that answers, and its prices and options apply.
 
     >>> models = {"cheap": "openai:gpt-5.6-luna", "strong": ["claude", "openai"]}               # doctest: +SKIP
     >>> agent = Agent(Candidates(models, lambda messages: "strong" if "why" in messages[-1].text else "cheap"))

@@ -33,7 +33,7 @@ class Route:
             re.compile(self.when)
 
     def match(self, prompt: str) -> Any:
-        """The function's argument: the pattern's match, or the prompt; None if the route does not apply."""
+        """The argument for the function: the pattern's match, or the prompt. None if the route does not apply."""
         if callable(self.when):
             return prompt if self.when(prompt) else None
         return re.search(self.when, prompt)
@@ -64,7 +64,7 @@ class RouteProvider(StreamingProvider):
         return "function" if name == "<lambda>" else name
 
     def supports_function_calling(self) -> bool:
-        """True, since it needs no tools."""
+        """True, since a route needs no tools."""
         return True
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Event | LLMResponse]:

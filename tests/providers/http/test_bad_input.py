@@ -205,7 +205,7 @@ def test_a_password_in_the_address_and_a_key_are_an_error():
     """Otherwise one of them would silently be dropped."""
     address = "http://ada:hidden-word@127.0.0.1:1/v1"
     for more in ({"api_key": "k"}, {"headers": {"authorization": "Bearer k"}}):
-        with pytest.raises(ConfigurationError, match="user and a password.*omit one") as caught:
+        with pytest.raises(ConfigurationError, match="user name and a password.*omit one") as caught:
             create_provider("openai", base_url=address, **more)
         assert "hidden-word" not in str(caught.value)
 

@@ -53,7 +53,7 @@ _CLOUDS = {
 }
 
 Factory = Callable[..., "LLMProvider"]
-#: One model as the user names it. An agent takes one, or several to fall back on in order.
+#: One model as the user names it. An agent accepts one, or several to try in order.
 ModelInput: TypeAlias = "LLMProvider | AgentConfig | str"
 ProviderInput: TypeAlias = "ModelInput | Sequence[ModelInput] | None"
 _registered: dict[str, Factory] = {}

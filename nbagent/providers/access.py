@@ -44,7 +44,7 @@ class Access:
         self.address, login = without_credentials(checked_address(chosen))
         self.key = _secret(api_key)
         self.headers = {**login, **(headers or {})}
-        #: Whether `base_url` has a user and password, which replace a key.
+        #: Whether `base_url` contains a user name and a password, which replace a key.
         self._has_login = bool(login)
         if login and (self.key or any(name.lower() == "authorization" for name in headers or ())):
             raise ConfigurationError(

@@ -15,9 +15,9 @@ from typing import Any
 from nbagent.errors import ConfigurationError, LocalModelError
 from nbagent.text import shortened
 
-#: Hugging Face, or the mirror that its own variable names.
+#: Hugging Face, or the mirror named in Hugging Face's own environment variable.
 HOST, HOST_VARIABLE = "https://huggingface.co", "HF_ENDPOINT"
-#: Seconds without a byte.
+#: The longest wait for more data, in seconds.
 TIMEOUT_S = 60.0
 
 

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from nbagent.core.browser import IN_BROWSER
 from nbagent.providers.catalog import CATALOG
 
-#: Seconds within which a server must start to answer.
+#: Seconds within which a server must start to respond.
 ANSWER_S = 0.05
 #: Additional seconds for it to report its models' abilities.
 MODELS_S = 1.0

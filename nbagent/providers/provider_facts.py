@@ -34,13 +34,13 @@ class ModelProfile:
     #: A regular expression to search for in a model's name.
     models: str = ""
     thinks: bool = True
-    #: Whether they think by default; None if unknown.
+    #: Whether these models think by default; None if unknown.
     thinks_by_default: bool | None = True
     #: The fields of a request that leaves thinking to the provider. They make the thinking visible.
     show_thinking: Fields = field(default_factory=dict)
-    #: The fields that switch thinking on, at the provider's own depth.
+    #: The fields that switch thinking on, at the provider's default depth.
     thinking_on: Fields = field(default_factory=dict)
-    #: The fields that switch it off; None if nothing does.
+    #: The fields that switch thinking off; None if that is not possible.
     thinking_off: Fields | None = None
     #: The field for the level (`outer.inner` if nested), and its value for each level. None omits the field.
     level_field: str = ""
@@ -63,7 +63,7 @@ NOT_THINKING = ModelProfile(thinks=False, thinks_by_default=False, thinking_off=
 class OwnTool:
     """How a request to some of the provider's models offers a tool that the provider itself runs."""
 
-    #: Its entry in the list of tools; empty if `body` offers it.
+    #: The tool's entry in the list of tools; empty if `body` offers the tool.
     entry: Fields = field(default_factory=dict)
     #: Where each of our options goes: a field of the entry (`outer.inner` if nested), or, after a slash, of the body.
     options: Mapping[str, str] = field(default_factory=dict)
@@ -71,9 +71,9 @@ class OwnTool:
     body: Fields = field(default_factory=dict)
     #: Further fields of each function in the request.
     function_fields: Fields = field(default_factory=dict)
-    #: A regular expression to search for in the names of the models that have it.
+    #: A regular expression to search for in the names of the models that have the tool.
     models: str = ""
-    #: The format that has it; empty for every format that the provider speaks.
+    #: The format that has the tool; empty for every format that the provider speaks.
     format: str = ""
     #: Builds entry and body from the options, if placing each one is not enough.
     make: Callable[[Fields], tuple[Fields, Fields]] | None = None
@@ -81,9 +81,9 @@ class OwnTool:
     betas: tuple[str, ...] = ()
     #: US dollars per call, if the provider bills calls; for a search, per distinct query.
     price: float = 0.0
-    #: Whether the price is per request, however many calls it has.
+    #: Whether the price is per request, regardless of the number of calls.
     priced_once: bool = False
-    #: Whether a request may combine it with functions.
+    #: Whether a request may combine the tool with functions.
     with_functions: bool = True
 
 
@@ -91,15 +91,15 @@ class OwnTool:
 class Compaction:
     """How to make a provider summarise a long conversation."""
 
-    #: The request fields that make it summarise after a number of tokens.
+    #: The request fields that make the provider summarise after a number of tokens.
     fields: Callable[[int], Fields]
-    #: The lowest number that it accepts.
+    #: The lowest number of tokens that the provider accepts.
     least_tokens: int = 0
     #: API betas for such requests.
     betas: tuple[str, ...] = ()
-    #: A regular expression to search for in the names of the models that can do it.
+    #: A regular expression to search for in the names of the models that can summarise.
     models: str = ""
-    #: The format that has it.
+    #: The format that supports summaries.
     format: str = ""
 
     def fits(self, tokens: int, format_name: str, model: str) -> bool:
@@ -147,14 +147,15 @@ class ProviderFacts:
     base_url: str = ""
     #: The sites with separate keys, by their names for `region=`, the default first.
     regions: Mapping[str, Region] = field(default_factory=dict)
-    #: The environment variables that may hold the key, and the base URL.
+    #: The environment variables that may contain the key, and those for the base URL.
     key_vars: tuple[str, ...] = ()
     base_url_vars: tuple[str, ...] = ()
     #: Whether requests need no key.
     keyless: bool = False
     #: Many people set the key for something else, so it does not make this the default provider.
     only_by_name: bool = False
-    #: Its models by behaviour. The first match applies. The last one matches any name: new models are like the latest.
+    #: Its models by behaviour. The first match applies. The last profile matches any name, since new models behave like
+    #: the latest ones.
     profiles: tuple[ModelProfile, ...] = ()
     #: The profiles for its other formats.
     format_profiles: Mapping[str, tuple[ModelProfile, ...]] = field(default_factory=dict)
@@ -174,9 +175,9 @@ class ProviderFacts:
     min_temperature: float = 0.0
     #: Whether a streamed request asks for token counts with `stream_options`.
     stream_usage: bool = True
-    #: Fields of an assistant message that the provider wants back unchanged. The first one that arrived is sent.
+    #: Fields of an assistant message that the provider needs back unchanged. The first one that arrived is sent.
     replay_fields: tuple[str, ...] = ()
-    #: A field that every assistant message must have, empty if nothing was received.
+    #: A field that every assistant message must have. It is empty if the provider sent nothing.
     replay_always: str = ""
     #: Whether an answer's images are sent back unchanged in its `images` (chat completions).
     replay_images: bool = False

@@ -18,7 +18,7 @@ from nbagent.core.output import Output
 from nbagent.errors import BadRequestError, ContextLengthError
 from nbagent.providers.base import LLMProvider, WrapperProvider
 
-#: Refused combinations of model, server, schema and tools. For these, the schema is only in the prompt.
+#: Refused combinations of model, server, schema and tools. For these, only the prompt contains the schema.
 _REFUSED: set[tuple[object, ...]] = set()
 
 

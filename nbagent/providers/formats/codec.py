@@ -32,7 +32,7 @@ Messages = Sequence[LLMMessage]
 Call = tuple[Any, Any, Any]
 #: Errors from decoding an answer of an unexpected form.
 UNREADABLE = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError)
-#: The texts of the events when a provider summarises the conversation.
+#: The texts of the events about a provider's summary of the conversation.
 COMPACTED, NOT_COMPACTED = "the provider summarised the conversation so far", "the provider could not summarise"
 
 
@@ -228,7 +228,7 @@ class Codec(ABC):
         """The encoded elements of the conversation and reminder. May add to the head."""
 
     def _native(self, message: LLMMessage) -> Mapping[str, Any]:
-        """This provider's own data in an answer; empty for messages from elsewhere."""
+        """This provider's own data in an answer; empty for messages from another source."""
         extras = message.provider_extras
         return extras if isinstance(extras, dict) and extras.get("provider") == self.facts.name else {}
 

@@ -92,7 +92,7 @@ def _error_of(body: Any) -> Any:
     return (body.get("error") or body.get("base_resp") or body) if isinstance(body, dict) else body
 
 
-#: The fields for a code: of most providers, of MiniMax, of Gemini.
+#: The fields that contain a code, for most providers, for MiniMax and for Gemini.
 _CODES = ("code", "status_code", "status")
 
 
@@ -147,7 +147,7 @@ def error_class(message: str, words: Sequence[str], status: int | None = None) -
     return (by_status | {429: RateLimitError}).get(status, BadRequestError)
 
 
-#: Errors that would recur, although the status was 200.
+#: Errors that a retry can't fix. Providers also send them with status 200.
 _LASTING = (AuthenticationError, ModelNotFoundError, ContextLengthError, ImageInputError, QuotaError, RegionError)
 
 

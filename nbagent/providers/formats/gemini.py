@@ -34,7 +34,7 @@ _BODY_FIELDS = {
 }
 #: Gemini's names for options that all providers share.
 _SPELLING = {"stop": "stopSequences", "top_p": "topP"}
-#: The same for `extra_body` fields that nbagent's server passes to any provider.
+#: Gemini's names for `extra_body` fields that nbagent's server passes to any provider.
 _SERVED = {"frequency_penalty": "frequencyPenalty", "presence_penalty": "presencePenalty"}
 #: Newer models refuse a call without a signature. Calls from other models are sent with this one.
 #: https://ai.google.dev/gemini-api/docs/thought-signatures
@@ -46,7 +46,7 @@ _FILTERED = (
     *str.split("SAFETY RECITATION LANGUAGE BLOCKLIST PROHIBITED_CONTENT SPII MODEL_ARMOR IMAGE_SAFETY"),
     *("IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"),
 )
-#: https://ai.google.dev/api/generate-content#FinishReason. STOP also ends an answer with calls. Other words mean None.
+#: https://ai.google.dev/api/generate-content#FinishReason. STOP also ends an answer with calls. Others become None.
 FINISH_REASONS = {"STOP": "stop", "MAX_TOKENS": "length", **dict.fromkeys(_FILTERED, "content_filter")}
 #: The model garbled its answer and Gemini dropped it, so there is nothing to continue from.
 _GARBLED = {"MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE"}
@@ -87,7 +87,7 @@ class GeminiDecoder(Decoder):
         self._take_usage(event.get("usageMetadata"))
         self._model = event.get("modelVersion") or self._model
         self._id = event.get("responseId") or self._id
-        if feedback := event.get("promptFeedback"):  # it may contain only ratings
+        if feedback := event.get("promptFeedback"):  # the candidate may contain only ratings
             self._blocked = feedback.get("blockReason", self._blocked)
             self._explanation = feedback.get("blockReasonMessage") or self._explanation
         events: list[Event] = []

@@ -44,7 +44,7 @@ from nbagent.providers.tool_names import fitting_name
 _NOT_STRICT = ("default", "prefixItems", "uniqueItems")
 #: The answer between a tool's result and the user's message, for servers that require one.
 _ACKNOWLEDGED = LLMMessage("assistant", "OK.")
-#: The providers' finish reasons. Other words leave `finish_reason` None.
+#: The providers' finish reasons. For any other, `finish_reason` is None.
 FINISH_REASONS = {
     **dict.fromkeys(("stop", "eos", "end_turn", "stop_sequence"), "stop"),
     **dict.fromkeys(("tool_calls", "tool_call", "tool_use", "function_call"), "tool_calls"),
@@ -55,7 +55,7 @@ FINISH_REASONS = {
 #: A delta's fields other than its text. Most deltas have none of them.
 _REASONING = frozenset({"reasoning_content", "reasoning", "reasoning_details"})
 _RARE = frozenset({"images", "annotations", "tool_calls", "function_call", "refusal"})
-#: The provider broke off, so the answer is incomplete.
+#: The finish reasons of an answer that the provider broke off.
 _BROKEN_OFF = {"error", "network_error", "insufficient_system_resource"}
 
 

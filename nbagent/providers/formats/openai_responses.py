@@ -31,7 +31,7 @@ from nbagent.providers.tool_names import fitting_name
 _ENCRYPTED = "reasoning.encrypted_content"
 #: The API refuses longer call ids.
 _CALL_ID = ".{1,64}"
-#: By the status, or by the reason for an incomplete answer. Other words leave `finish_reason` None.
+#: By the status, or by the reason for an incomplete answer. For any other, `finish_reason` is None.
 FINISH_REASONS = {
     "completed": "stop",
     "max_output_tokens": "length",

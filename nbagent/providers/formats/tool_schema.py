@@ -34,7 +34,7 @@ _INNER = (
 )
 #: Keywords about the schema's draft or display.
 _ABOUT = ("$schema", "$id", "$comment", "discriminator", "nullable")
-#: How many schemas of a document are inlined. A hostile one's schemas may each refer to the next one twice.
+#: How many schemas of a document are inlined. In a hostile document, each schema may refer to the next one twice.
 _MAX_INLINED = 2_000
 #: Keywords not allowed at the top level with alternatives.
 _NOT_ON_TOP = ("not", "enum", "const", "if", "then", "else")
@@ -87,7 +87,7 @@ class _Dialect:
 
     def __init__(self, root: Mapping[str, Any]) -> None:
         self._root = root
-        #: The references that stay.
+        #: The references that are kept.
         self._kept: list[str] = []
         self._left = _MAX_INLINED
 

@@ -100,7 +100,9 @@ def provider_error(
         chain.append(cause)
     links = [{cls.__name__ for cls in type(link).__mro__} for link in chain]
     kinds = set().union(*links)
-    text = f"{type(chain[-1]).__name__}: {chain[-1]}".removesuffix(": ")  # the SDKs' own is only "Connection error."
+    text = f"{type(chain[-1]).__name__}: {chain[-1]}".removesuffix(
+        ": "
+    )  # the SDK's own message is only "Connection error."
     if kinds & {"InvalidURL", "UnsupportedProtocol", "LocalProtocolError"}:
         return ConfigurationError(f"The request can't be sent: {text.rstrip('.')}. Check base_url and api_key.")
     # the innermost exception is the most precise: httpx-aiohttp calls a refused connection a timeout
@@ -125,7 +127,7 @@ def provider_error(
 
 
 def _tls_explanation(text: str) -> str:
-    """The error for a TLS failure that would recur."""
+    """The error for a TLS failure that a retry can't fix."""
     if "CERTIFICATE_VERIFY_FAILED" in text:
         advice = "Behind a company proxy, set the environment variable SSL_CERT_FILE to its certificates"
         return f"the server's TLS certificate is not trusted ({text}). {advice}"

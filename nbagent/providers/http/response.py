@@ -51,7 +51,7 @@ async def read_events(response: Any) -> AsyncGenerator[Iterable[dict[str, Any]] 
     splitter = SSESplitter()
     yield map(_event, splitter.feed(head))
     async for chunk in chunks:
-        yield map(_event, splitter.feed(bytes(chunk)))  # a browser's fetch gives memoryviews
+        yield map(_event, splitter.feed(bytes(chunk)))  # a browser's fetch returns memoryviews
     yield map(_event, splitter.flush())
 
 
@@ -96,7 +96,7 @@ def _value(text: bytes | str) -> Any:
 
     try:
         return pydantic_core.from_json(text)
-    except ValueError:  # it accepts no lone surrogates and no deep nesting
+    except ValueError:  # the faster parser accepts no lone surrogates and no deep nesting
         return json.loads(text.decode("utf-8", "surrogatepass") if isinstance(text, bytes) else text)
 
 

@@ -31,7 +31,7 @@ LONGEST_PIECE = 2**18
 OWN_HEADERS = {"Accept": "*/*", "Accept-Encoding": "gzip, deflate", "User-Agent": "nbagent"}
 #: This header tells the SDKs to leave the response's body unread (`with_streaming_response` sets it).
 _UNREAD = {"X-Stainless-Raw-Response": "stream"}
-#: The parts of a form, as httpx takes them: name -> file name, content and media type.
+#: The parts of a form, as httpx accepts them: name -> file name, content and media type.
 Form = Mapping[str, tuple[Any, ...]]
 
 

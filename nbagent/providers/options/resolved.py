@@ -142,7 +142,7 @@ class OptionsResolver:
         return level, {name: field for name, field in fields.items() if level is not None or name not in extra_body}
 
     def _obstacle(self, will_think: bool | None) -> str:
-        """Why this model can't be made to call a tool; empty if it can."""
+        """Why this model can't be forced to call a tool; empty if it can."""
         if _allowed(self.profile.forced_tools, will_think):
             return ""
         if self.profile.forced_tools == "never":

@@ -36,9 +36,9 @@ Choices = dict[str, list[Any]]
 THRESHOLD = 1.5
 #: The minimum fit of a piece for a required parameter.
 LEAST = -4
-#: The minimum fit of a piece for a parameter in a follow-up, whose other words say nothing.
+#: The minimum fit of a piece for a parameter in a follow-up, which has no other words to go by.
 LEAST_CHANGED = -1
-#: How a follow-up starts. A sentence with one of the other words is no follow-up.
+#: How a follow-up starts. A sentence with a word of the second group is not a follow-up.
 _FOLLOW_UP = re.compile(
     r"\s*(ok(ay)?,? )?(and|now for|same for|(what|how) about)\b"
     r"(?!.*\b(who|what|when|where|which|why|how|is|are|was|were|do|does|did|can|could|should|will|would"
@@ -535,7 +535,7 @@ class Filling:
 
 
 def _matches(word: str, own: set[str] | frozenset[str]) -> bool:
-    """Whether a stem is one of these, or starts like one."""
+    """Whether a stem is one of these, or has the same start as one."""
     return word in own or any(
         len(short := min(word, each, key=len)) >= 4 and each[: len(short)] == word[: len(short)] for each in own
     )

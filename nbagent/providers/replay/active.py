@@ -10,9 +10,9 @@ from nbagent.core.run import Provider, Tools
 class Tape(Protocol):
     """An agent's interface to a recording that is being made or replayed."""
 
-    #: Whether it answers every request, so that no model is ever called.
+    #: Whether the recording answers every request, so that no model is ever called.
     replay_only: bool
-    #: The names of the providers whose answers it has.
+    #: The names of the providers whose answers the recording contains.
     providers: frozenset[str]
 
     def wrap(self, provider: Provider, tools: Tools) -> tuple[Provider, Tools]:

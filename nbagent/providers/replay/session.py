@@ -94,7 +94,7 @@ class Recording:
         self.providers: frozenset[str] = frozenset()
         self._lock = threading.Lock()
         self._answers: dict[AnswersKey, list[RecordedExchange]] = {}
-        #: How many of these answers have been used.
+        #: How many of these answers have been replayed.
         self._taken: dict[AnswersKey, int] = {}
         self._file = RecordingFile(self.path)
         self._secrets: set[str] = set()

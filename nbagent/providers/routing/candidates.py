@@ -19,9 +19,9 @@ from nbagent.errors import AuthenticationError, ProviderError
 from nbagent.providers import ProviderInput, resolve
 from nbagent.providers.base import LLMProvider
 
-#: Seconds for which a failed model is tried after the others.
+#: How long a failed model is tried after the others, in seconds.
 REST_S = 60.0
-#: A prompt with fewer characters is short, for the default rule.
+#: The default rule treats a prompt with fewer characters as short.
 SHORT = 300
 
 Choose = Callable[[list[LLMMessage]], str | Awaitable[str]]

@@ -170,7 +170,7 @@ class StreamingProvider(LLMProvider):
 
 
 class WrapperProvider(StreamingProvider):
-    """A provider between an agent and its actual provider, `inner`, with the same provider and model name."""
+    """A provider between an agent and its actual provider, `inner`. It has the same provider name and model name."""
 
     def __init__(self, inner: LLMProvider) -> None:
         self.inner = inner

@@ -60,9 +60,9 @@ class HTTPProvider(StreamingProvider):
 
     A subclass sets `provider_name` to a name in the catalog, and creates its codec and transport.
 
-    - `api_key`: a string or `SecretStr`; by default, `providers.keys` looks for one at each request
+    - `api_key`: a string or `SecretStr`; by default, `providers.keys` looks for a key at each request
     - `timeout`: the longest wait for more data, in seconds; connecting has a separate limit of 10 s
-    - `max_retries`: how often a request is sent again (see `retry`)
+    - `max_retries`: how often a failed request is sent again (see `retry`)
     - `streaming=False`: request one JSON body
     - `base_url`: may contain a user name and a password, which are then sent instead of a key
     - `region`: the site that the key belongs to, such as "international", if the provider has several
@@ -170,7 +170,9 @@ class HTTPProvider(StreamingProvider):
 
     @property
     def base_url(self) -> str:
-        """The base URL. If neither an address nor a region was chosen, the key decides (see `access`)."""
+        """The base URL. If neither an address nor a region was chosen, the key decides which one is used (see
+        `access`).
+        """
         return self.access.base_url
 
     @base_url.setter
@@ -292,7 +294,8 @@ class HTTPProvider(StreamingProvider):
         is_repeatable: bool = True,
         betas: tuple[str, ...] = (),
     ) -> Any:
-        """POST `body`, or GET if it is None, and return the JSON response. Raises the same errors as a request.
+        """Send a POST request with `body`, or a GET request if `body` is None, and return the JSON response. Raises the
+        same errors as a request.
 
         Use this for requests other than model calls. A request that is not `is_repeatable` is never sent twice. `betas`
         names the API's beta features to enable.
@@ -302,8 +305,8 @@ class HTTPProvider(StreamingProvider):
         return answer
 
     def lines(self, path: str) -> AsyncGenerator[dict[str, Any]]:
-        """GET a file of JSON lines, and yield them as they arrive. After a broken connection, the download starts again
-        from the first line.
+        """Download a file of JSON lines, and yield the objects as they arrive. After a broken connection, the download
+        starts again from the first line.
         """
         return self.read(path, read_lines)
 

@@ -1,4 +1,5 @@
-"""Finds the keys of providers if they are not passed as arguments. The first of these places that has a key is used:
+"""Finds the keys of providers if they are not passed as arguments. A key is taken from the first of these places that
+has one:
 
 1. a key typed after `%agent key`, in this process
 2. the environment

@@ -25,7 +25,8 @@ _DESCRIBED = (
 def gemini_schema(
     schema: Mapping[str, Any], root: Mapping[str, Any] | None = None, inside: tuple[str, ...] = ()
 ) -> dict[str, Any]:
-    """Convert a schema from `tool_schema`. It is a part of `root`, and `inside` names the references that led to it.
+    """Convert a schema from `tool_schema`. The schema is a part of `root`, and `inside` names the references that led
+    to it.
 
     >>> gemini_schema({"type": "integer", "exclusiveMinimum": 0, "title": "N", "description": "How many"})
     {'type': 'integer', 'description': 'How many (exclusiveMinimum: 0)'}

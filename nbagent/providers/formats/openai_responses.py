@@ -79,7 +79,7 @@ class _OpenItem:
 
 
 class ResponsesDecoder(Decoder):
-    """Decodes one answer. `output_index` says which pieces belong together, since some servers keep changing ids."""
+    """Decodes one answer. `output_index` shows which pieces belong together, since some servers keep changing ids."""
 
     def __init__(self, provider: str) -> None:
         super().__init__(provider)

@@ -59,7 +59,8 @@ class Transport(ABC):
             raise ConfigurationError(f"client={name} can't be awaited. Pass the async client.")
 
     async def open(self, target: Target, body: bytes | Form | None, timing: Timing) -> Any:
-        """POST `body`, or GET if it is None, and return the unread response, whatever its status.
+        """Send a POST request with `body`, or a GET request if `body` is None. Return the unread response, whatever its
+        status.
 
         Only SDKs send forms.
         """
@@ -125,7 +126,9 @@ class HttpxTransport(Transport):
 
 
 class SDKTransport(Transport):
-    """Sends through a provider's official SDK (its low-level `post`), for authentication, Azure, Bedrock and Vertex."""
+    """Sends through the low-level `post` of a provider's official SDK, which handles authentication, Azure, Bedrock and
+    Vertex.
+    """
 
     sends_by = "post"
 

@@ -262,7 +262,9 @@ class Filling:
     # -- enums and flags ----------------------------------------------------------------------------------------------
 
     def _named(self, name: str) -> list[tuple[float, Piece]]:
-        """The values that the request names, of an enum, or quoted in the description unless it is a free text."""
+        """The values that the request names, among those of an enum or, unless it is a free text, those quoted in the
+        description.
+        """
         schema = self.schemas[name]
         is_list = schema.get("type") == "array"
         given = (schema.get("items") or {} if is_list else schema).get("enum")

@@ -147,7 +147,7 @@ def _is_json(value: Any) -> bool:
 
 
 class RecordingFile:
-    """A recording's file, which other processes may append to at the same time. Thread-safe.
+    """A recording's file, which other threads and processes may append to at the same time.
 
     `exchanges` is the file's content when it was last read. `redact` removes secrets from a line's data.
     """

@@ -43,7 +43,8 @@ AnswersKey = tuple[str, ModelKey | None]
 
 
 def record(path: str | os.PathLike[str]) -> Recording:
-    """Record the answers that all agents receive, in cells, panels and scripts, in this block or until `stop()`.
+    """Record the answers that all agents receive, in cells, panels and scripts, until this block ends or `stop()` is
+    called.
 
     The first answer replaces the file's old content. Keys, and the values of environment variables whose names look
     like secrets, are not written. Everything else is, including tool results.
@@ -72,7 +73,8 @@ def replay(
     - `"all"`: record everything again
 
     A request that is not in the file and may not be recorded raises `ReplayError`, which shows the difference from the
-    most similar recorded request. `speed=1` keeps the recorded pace, 10 is ten times as fast, None does not wait.
+    most similar recorded request. With `speed=1`, answers arrive at the recorded
+    pace; with 10, ten times as fast; with None, without any wait.
 
     >>> with nbagent.replay("run.jsonl"):                                   # doctest: +SKIP
     ...     agent.chat_sync("How warm is it in Berlin?")
@@ -135,7 +137,7 @@ class Recording:
         self.stop()
 
     def open(self) -> None:
-        """Read the file if the mode replays it. Raises `ConfigurationError` if it can't be read or written."""
+        """Read the file if the mode replays it. Raises `ConfigurationError` if the file can't be read or written."""
         exists = os.path.exists(self.path)  # also False if a parent folder is not readable
         self.replay_only = self.mode == "none" or (exists and self.mode == "once")
         place = self.path if exists else self.path.absolute().parent

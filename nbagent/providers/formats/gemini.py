@@ -1,7 +1,7 @@
 """Gemini's own format, `generateContent`.
 
-An answer's parts are kept and sent back to Gemini unchanged, including their signatures. All other answers
-are rebuilt from their text and tool calls. Format: https://ai.google.dev/api/generate-content
+An answer's parts are kept and sent back to Gemini unchanged, including their signatures. All other answers are
+rebuilt from their text and tool calls. Format: https://ai.google.dev/api/generate-content
 """
 
 from __future__ import annotations

@@ -73,8 +73,8 @@ def replay(
     - `"all"`: record everything again
 
     A request that is not in the file and may not be recorded raises `ReplayError`, which shows the difference from the
-    most similar recorded request. With `speed=1`, answers arrive at the recorded
-    pace; with 10, ten times as fast; with None, without any wait.
+    most similar recorded request. With `speed=1`, answers arrive at the recorded pace; with 10, ten times as fast; with
+    None, without any wait.
 
     >>> with nbagent.replay("run.jsonl"):                                   # doctest: +SKIP
     ...     agent.chat_sync("How warm is it in Berlin?")

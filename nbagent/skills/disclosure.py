@@ -28,7 +28,7 @@ from nbagent.skills.untrusted_files import File, checked_inside, files_inside, r
 from nbagent.text import shortened
 
 ACTIVATE, READ, RUN = "activate_skill", "read_skill_file", "run_skill_script"
-#: Characters of all names and descriptions in a system prompt, and the least that a description is cut to.
+#: The maximum length of all names and descriptions in a system prompt, and the minimum to which one description is cut.
 MAX_CATALOGUE, MIN_DESCRIPTION = 20_000, 80
 #: Characters of a file that one call returns, and how many file names are listed.
 RESOURCE_CHARS, MAX_LISTED = 15_000, 200
@@ -88,19 +88,20 @@ def resources(skill: SkillManifest) -> list[str]:
 
 
 def _as_data(text: str) -> str:
-    """The text without anything that could end or start a skill's marks."""
+    """The text without anything that could open or close a skill's tags."""
     return without_marks(show_control_chars(text), "skill_")
 
 
 class Disclosure:
     """The tools that activate skills, read their files and run their scripts."""
 
-    def __init__(self, find: Callable[[str], SkillManifest | None], limits: ProcessLimits, folder: Path | None) -> None:
+    def __init__(self, find: Callable[[str], SkillManifest | None], limits: ProcessLimits) -> None:
         self._find = find
         self._limits = limits
-        self._folder = folder
-        #: The current scripts, and the function that runs them. When scripts change, a new function ends approvals for
-        #: the session.
+        #: Where scripts run, created when the first one does.
+        self._folder: Path | None = None
+        #: The current scripts, and the function that runs them. Changed scripts get a new function, which cancels
+        #: approvals for the session.
         self._scripts: list[tuple[Path, File]] = []
         self._run: Callable[..., Any] = self.run
 
@@ -163,7 +164,6 @@ class Disclosure:
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="nbagent-scripts-"))
             weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
-        self._folder.mkdir(parents=True, exist_ok=True)
         before = {file.name for file in files_inside(self._folder)}
         command = [program, *words[1:], str(path), *arguments]
         done = run_limited(script, command, cwd=self._folder, stdin=stdin.encode(), limits=self._limits)

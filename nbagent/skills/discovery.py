@@ -40,7 +40,7 @@ def project_and_user_places() -> Iterator[Place]:
 
 
 def package_places() -> Iterator[Place]:
-    """The packages named by entry points. Slow, since it searches all installed packages, but imports none of them."""
+    """The packages named by entry points. Slow, because it searches all installed packages. It imports none of them."""
     for point in importlib.metadata.entry_points(group=ENTRY_POINTS):
         try:
             spec = find_spec(point.value)

@@ -35,16 +35,12 @@ def answer(file: str, function: str, arguments: dict[str, Any]) -> dict[str, Any
                 value = validate_call(call)(**arguments)
         except ValidationError as error:
             return {"invalid": error.errors(include_url=False, include_context=False)}
-        if inspect.isawaitable(value):
-            value = asyncio.run(_awaited(value))
+        if inspect.iscoroutine(value):
+            value = asyncio.run(value)
         output = TypeAdapter(hints.get("return", Any))
         return {"value": output.dump_python(output.validate_python(value), mode="json")}
     except (Exception, SystemExit) as error:  # noqa: BLE001  a skill may raise anything
         return {"error": f"{type(error).__name__}: {error}" if str(error) else type(error).__name__}
-
-
-async def _awaited(value: Any) -> Any:
-    return await value
 
 
 @lru_cache(64)

@@ -52,17 +52,17 @@ class _Loaded:
 class SkillHost(Toolset):
     """The skills of some folders, for `agent.use`.
 
-    It looks in the given folders first. With `discover`, it then looks in `.agents/skills` and `.claude/skills`, first
-    of the project (the current folder and its parents, up to the repository's root), then in the user's home folder.
-    After these come the `nbagent.skills` entry points of installed packages. With `builtin`, nbagent's own skills come
+    It looks in the given folders first. With `discover`, it then looks in `.agents/skills` and `.claude/skills`: those
+    in the project (the current folder and its parents, up to the repository's root), then those in the user's home
+    folder. The `nbagent.skills` entry points of installed packages come next. With `builtin`, nbagent's own skills come
     last. If two skills have the same name, the first is used. A project's skills are used only once the user trusts
     them: call `trust()`, or answer the question. When one of their files changes, nbagent asks again.
 
-    Skills without a Python entry are instructions: the model reads names and descriptions, and activates what it needs.
-    Their scripts run after approval, within `limits`, in `work_dir`, by default a temporary folder. An executable skill
-    is a tool. It runs in a separate process, within `limits` and its manifest's timeout. If it was found in the
-    project's or the user's folders, its calls need approval. Loading a skill runs none of its code. A call runs with
-    your permissions: the limits are not a sandbox.
+    Skills without a Python entry are instructions: the model reads names and descriptions, and activates the skills
+    that it needs. Their scripts run after approval, within `limits`, in a temporary folder. An executable skill is a
+    tool. It runs in a separate process, within `limits` and its manifest's timeout. If it was found in the project's or
+    the user's folders, its calls need approval. Loading a skill runs none of its code. A call runs with your
+    permissions: the limits are not a sandbox.
 
     Loading never fails: the DataFrames `table` and `diagnostics` list the skills and their problems. Changes on disk
     take effect with the next run, or with `reload()`.
@@ -78,7 +78,6 @@ class SkillHost(Toolset):
         builtin: bool = False,
         discover: bool = True,
         limits: ProcessLimits | None = None,
-        work_dir: str | os.PathLike[str] | None = None,
     ) -> None:
         given = (checked_path(folder, "Pass folders with skills.").absolute() for folder in folders)
         self._given = [Place(folder, "given") for folder in given]
@@ -87,8 +86,7 @@ class SkillHost(Toolset):
             self._last.append(Place(Path(__file__).with_name("builtin"), "builtin"))
         self._limits = limits or ProcessLimits()
         self.tools = FunctionRegistry()
-        folder = None if work_dir is None else checked_path(work_dir, "Pass a folder for scripts.").absolute()
-        self._disclosure = Disclosure(self.manifest, self._limits, folder)
+        self._disclosure = Disclosure(self.manifest, self._limits)
         self._loaded: dict[Path, _Loaded] = {}
         #: Problems that don't belong to a single skill's files.
         self._problems: list[Problem] = []
@@ -164,7 +162,7 @@ class SkillHost(Toolset):
             call_skill,
             approve=manifest.scope in ("project", "user"),
             timeout=manifest.timeout + MORE_TIME_S,
-            source=manifest.source,
+            source=f"skill:{manifest.name}",
         )
         return definition
 

@@ -28,7 +28,7 @@ SKILL_FILE, EXECUTABLE_FILE, ENTRY_FILE = "SKILL.md", "skill.yaml", "skill.py"
 #: Limits in characters: the specification's for a description, and ours for YAML, which is slow to parse.
 MAX_DESCRIPTION, MAX_YAML = 1_024, 64_000
 _FRONT_MATTER = re.compile(r"\s*^---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
-#: A value with a colon, which YAML would take for another key: `description: Use it when: …`.
+#: A value that contains a colon, which YAML would read as another key: `description: Use it when: …`.
 _UNQUOTED = re.compile(r"^([A-Za-z][\w-]*):[ \t]+([^\s'\"|>\[{&*!#].*?:(?: .*?)?)[ \t]*$", re.MULTILINE)
 
 
@@ -75,11 +75,6 @@ class SkillManifest:
     def tool_name(self) -> str:
         """The name of an executable skill's tool."""
         return tool_name(self.id or self.name)
-
-    @property
-    def source(self) -> str:
-        """The `source` of its calls in `trace.tool_calls`."""
-        return f"skill:{self.name}"
 
     def check_trusted(self) -> None:
         """Raise `ToolError` if it is a project's skill and a file has changed since the user trusted it."""
@@ -159,7 +154,7 @@ class _Reader:
         """The fields of the manifest."""
         executable, about = self._executable(), self._instructions()
         if not executable and not about["description"]:
-            raise _BrokenSkillError("the description is missing or empty: it is how a model finds the skill")
+            raise _BrokenSkillError("the description is missing or empty: models need it to find the skill")
         return about | {"tool_description": about["description"]} | executable
 
     def _text(self, file: str) -> str:
@@ -171,7 +166,7 @@ class _Reader:
         text = self._text(SKILL_FILE)
         found = _FRONT_MATTER.match(text)
         if found is None:
-            expected = "begin the file with a line ---, and end it with another"
+            expected = "start the file with a line of three hyphens, and end the front matter with another"
             raise _BrokenSkillError(f"the front matter is missing: {expected}")
         read = _read_yaml(_FrontMatter, found[1].rstrip(), text.count("\n", 0, found.start(1)) + 1)
         description = show_control_chars(read.description.strip())
@@ -191,7 +186,7 @@ class _Reader:
         if not name:
             raise _BrokenSkillError("the skill has no usable name")
         if not written == name == folder:
-            expected = "expected the folder's, of lowercase letters, digits and single hyphens"
+            expected = "expected the folder's name, in lowercase letters, digits and single hyphens"
             self.add("warning", f"name: {expected}, got {written[:80]!r}")
         return name
 

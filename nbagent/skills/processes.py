@@ -21,7 +21,7 @@ from nbagent.core.browser import check_possible
 from nbagent.errors import ToolError
 
 _POLL_S = 0.1
-#: Seconds that stopping a command may take, on top of its limit.
+#: Seconds allowed for stopping a command, in addition to its limit.
 MORE_TIME_S = 15.0
 #: The environment variables passed to a command. Others may contain keys.
 _PASSED = {
@@ -100,7 +100,7 @@ def _watch(process: subprocess.Popen[bytes], printed: Sequence[IO[bytes]], limit
             with suppress(psutil.Error):
                 memory += member.memory_info().rss
         if memory > limits.memory_mb * 2**20:
-            return f"it took more than {limits.memory_mb} MB of memory"
+            return f"it used more than {limits.memory_mb} MB of memory"
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

@@ -44,7 +44,7 @@ def read_signature(source: str, function: str) -> tuple[dict[str, Any], str] | N
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             return None
         if node.args.vararg:
-            raise TypeError(f"{function} takes *{node.args.vararg.arg}: make it a list")
+            raise TypeError(f"{function} accepts *{node.args.vararg.arg}: make it a list parameter")
         try:
             schema = file.arguments(node.args).model_json_schema(schema_generator=UntitledJsonSchema)
             schema.pop("title", None)

@@ -23,12 +23,12 @@ from nbagent.skills.untrusted_files import File
 
 logger = logging.getLogger("nbagent")
 
-#: Called with a project and the names of its skills. Returns the answer, or None if there is nobody to ask.
+#: Receives a project and the names of its skills. Returns the answer, or None if there is nobody to ask.
 Asker = Callable[[Path, Sequence[str]], bool | None]
 
 
 def input_asker(can_answer: Callable[[], bool]) -> Asker:
-    """Return a function that asks with `input`, or returns None if nobody can answer."""
+    """Return a function that asks with `input`. It returns None if nobody can answer."""
 
     def ask_person(project: Path, names: Sequence[str]) -> bool | None:
         listed = ", ".join(map(show_all_chars, names))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -27,8 +28,8 @@ def folder(tmp_path):
 
 
 @pytest.fixture
-def host(folder, tmp_path):
-    return SkillHost(folder, discover=False, work_dir=tmp_path / "work")
+def host(folder):
+    return SkillHost(folder, discover=False)
 
 
 def agent_with(host, *turns, **options):
@@ -126,15 +127,16 @@ async def test_refused_files(host, folder):
 RUN = ("run_skill_script", {"name": "tea", "script": "scripts/pour.py", "arguments": ["a b"], "stdin": "in"})
 
 
-async def test_scripts_need_approval_whatever_the_skill_says(folder, tmp_path):
+async def test_scripts_need_approval_whatever_the_skill_says(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     file = folder / "tea/SKILL.md"
     file.write_text(file.read_text().replace("---\n#", "allowed-tools: run_skill_script Bash(*)\n---\n#"))
-    host = SkillHost(folder, discover=False, work_dir=tmp_path / "work")
+    host = SkillHost(folder, discover=False)
     _, text = await results(host, ("activate_skill", {"name": "tea"}), RUN)
     assert "needs approval" in text
     (text,) = await results(host, RUN, approve=lambda *_: False)
     assert "not approved" in text
-    assert not (tmp_path / "work/out.txt").exists()
+    assert not list(tmp_path.rglob("out.txt"))
 
 
 async def test_approval_for_the_session_ends_when_a_script_changes(host, folder):
@@ -151,16 +153,14 @@ async def test_approval_for_the_session_ends_when_a_script_changes(host, folder)
     assert "another" in result.function_calls[0]["result"]
 
 
-async def test_an_approved_script_runs_in_a_working_folder(folder, host, tmp_path):
+async def test_an_approved_script_runs_in_a_temporary_folder(host):
     asked = []
     (text,) = await results(host, RUN, approve=lambda _, definition: asked.append(definition.description) or True)
     assert "with the user's permissions" in asked[0]
     result = json.loads(text)
     assert (result["exit_code"], result["stdout"], result["stderr"]) == (0, "got ['a b'] in\n", "")
-    assert (result["folder"], result["new_files"]) == (str(tmp_path / "work"), ["out.txt"])
-    temporary = SkillHost(folder, discover=False)
-    (text,) = await results(temporary, RUN, approve=lambda *_: True)
-    assert (Path(json.loads(text)["folder"]) / "out.txt").read_text() == "x"
+    assert result["new_files"] == ["out.txt"]
+    assert (Path(result["folder"]) / "out.txt").read_text() == "x"
 
 
 async def test_refused_scripts(host, folder):

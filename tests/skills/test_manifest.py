@@ -33,7 +33,7 @@ def test_a_skill_of_the_standard(tmp_path):
 
 def test_problems_in_skill_md(tmp_path):
     for front_matter, level, line, word in [
-        ("name: Tea\ndescription: x", "warning", None, "expected the folder's, of lowercase"),
+        ("name: Tea\ndescription: x", "warning", None, "expected the folder's name, in lowercase"),
         ("description: x", "warning", None, "got ''"),
         ("name: tea", "error", None, "description is missing"),
         ("name: tea\ndescription: " + "x" * 1025, "warning", None, "1,025 characters"),
@@ -84,8 +84,8 @@ def test_an_executable_skill(tmp_path):
     assert validate(folder) == []
     manifest, _ = read(folder)
     assert (manifest.is_executable, manifest.entry, manifest.timeout) == (True, "skill.py:run", 5.0)
-    about = (manifest.tool_description, manifest.tool_name, manifest.source)
-    assert about == ("Averages.", "average", "skill:average")
+    about = (manifest.tool_description, manifest.tool_name)
+    assert about == ("Averages.", "average")
 
 
 TYPED = """
@@ -160,7 +160,7 @@ def test_parameters_are_read_without_running_code(tmp_path):
     assert parameters("wrong") == {"type": "object", "properties": {}}
     for source in ("def run(", "def other(): ...", "(" * 10_000, "\0"):
         assert read_signature(source, "run") is None
-    with pytest.raises(TypeError, match=r"run takes \*nums: make it a list"):
+    with pytest.raises(TypeError, match=r"run accepts \*nums: make it a list"):
         read_signature("def run(*nums): ...", "run")
 
 

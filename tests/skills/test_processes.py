@@ -49,7 +49,7 @@ def test_a_command_returns_its_output(tmp_path):
 
 def test_a_memory_limit(tmp_path):
     code = "data = []\nwhile True: data.append(bytearray(b'x' * 10_000_000))"
-    with pytest.raises(ToolError, match="it was stopped: it took more than 100 MB of memory"):
+    with pytest.raises(ToolError, match="it was stopped: it used more than 100 MB of memory"):
         run(tmp_path, code, memory_mb=100)
 
 

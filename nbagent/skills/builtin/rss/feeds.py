@@ -104,7 +104,7 @@ def read_sources() -> list[Source]:
         path = sources_file()
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        fix = f"Correct it, or set {VARIABLE} to a file of yours."
+        fix = f"Correct it, or set {VARIABLE} to another file."
         raise ConfigurationError(f"The list of feeds can't be read: {error}. {fix}") from None
     sources: dict[str, Source] = {}
     for number, line in enumerate(lines, 1):
@@ -173,7 +173,7 @@ async def _check_redirection(request: httpx2.Request) -> None:
     with suppress(OSError, UnicodeError):  # a name that only a proxy can resolve; if none can, the request fails
         found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
         if not all(ip_address(str(address[0]).partition("%")[0]).is_global for *_, address in found):
-            raise FeedError(f"it redirects to {host}, which is this machine or on its network")
+            raise FeedError(f"it redirects to {host}, which is this machine or another on its network")
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------

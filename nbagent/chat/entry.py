@@ -196,9 +196,6 @@ def _part_html(part: dict[str, Any], text_html: Callable[[str], str]) -> str:
     return image_html(part) if part.get("type") == "image" else text_html(str(part.get("text", "")))
 
 
-# -- past turns -------------------------------------------------------------------------------------------------------
-
-
 def past_turn(
     turn: Sequence[LLMMessage], recorded: Recorded, as_html: Callable[[str], str] = render.markdown_to_html
 ) -> PanelEntry:

@@ -127,9 +127,6 @@ def _text(value: Any, whole: bool) -> str:
     return json_text(data) if isinstance(data, (dict, list)) else str(data)
 
 
-# -- data -------------------------------------------------------------------------------------------------------------
-
-
 class _JsonConverter:
     """Converts a value to JSON data. Values without a JSON form become text, and missing ones None.
 
@@ -266,9 +263,6 @@ def short_repr(value: Any) -> str:
     except Exception as error:  # noqa: BLE001  a repr may raise anything; the model still gets the value
         text = f"<{type(value).__name__} whose repr raised {type(error).__name__}>"
     return shortened(text, _MAX_REPR_CHARS)
-
-
-# -- limits and errors ------------------------------------------------------------------------------------------------
 
 
 def truncate_result(content: Content, limit: int) -> tuple[Content, int, bool]:

@@ -156,9 +156,6 @@ def _refuse(constant: str) -> None:
     raise ValueError(f"JSON has no {constant}")
 
 
-# -- by the signature, with pydantic ----------------------------------------------------------------------------------
-
-
 def _validate_by_signature(definition: FunctionDefinition, arguments: dict[str, Any]) -> tuple[dict[str, Any], bool]:
     """Validate strictly as JSON, then leniently. Leniently accepted values count as repaired."""
     from pydantic import ValidationError
@@ -230,9 +227,6 @@ def _path(steps: Iterable[int | str]) -> str:
     """`["filters", 0, "low"]` -> `filters[0].low`."""
     text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
     return text.lstrip(".") or "arguments"
-
-
-# -- by given parameters, with jsonschema -----------------------------------------------------------------------------
 
 
 def _validate_by_schema(definition: FunctionDefinition, arguments: dict[str, Any]) -> tuple[dict[str, Any], bool]:

@@ -143,8 +143,6 @@ class Memory(Toolset):
             native=TOOL if self.write else "",
         )
 
-    # -- for the model ------------------------------------------------------------------------------------------------
-
     def _memory_tool(self, command: str, **arguments: Any) -> str:
         try:
             return self.run(command, **arguments)
@@ -178,8 +176,6 @@ class Memory(Toolset):
         with self._file.reading() as notes:
             count, newest = notes.newest(self._index_chars // _SHORTEST_LINE, _TITLE_CHARS)
         return _index(count, newest, self._index_chars)
-
-    # -- for people ---------------------------------------------------------------------------------------------------
 
     def run(self, command: str, **arguments: Any) -> str:
         """Run a command as the model would, and return its result.

@@ -138,8 +138,6 @@ class Keeper:
         self._close_file()
         self._held.close()
 
-    # -- the lock -----------------------------------------------------------------------------------------------------
-
     def _lock(self) -> None:
         path = self.path.with_name(f".{self.path.stem}.lock")
         try:
@@ -171,8 +169,6 @@ class Keeper:
                 "kernel down, run `%agent keep off` in it, or name another file here: `%agent keep FILE`"
             )
         return file
-
-    # -- changes ---------------------------------------------------------------------------------------------
 
     def _follow(self) -> None:
         """Keep the conversation of the agent that is now in the variable."""

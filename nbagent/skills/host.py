@@ -95,8 +95,6 @@ class SkillHost(Toolset):
         self._lock = threading.Lock()
         self.reload()
 
-    # -- loading ------------------------------------------------------------------------------------------------------
-
     def reload(self) -> None:
         """Look for new, changed and removed skills now."""
         with self._lock:
@@ -213,8 +211,6 @@ class SkillHost(Toolset):
         """The names and descriptions of the skills that the model can activate; see `Toolset`."""
         return catalogue(self._offered)
 
-    # -- the skills ---------------------------------------------------------------------------------------------------
-
     @property
     def skills(self) -> dict[str, SkillManifest]:
         """The enabled skills, by name."""
@@ -250,8 +246,6 @@ class SkillHost(Toolset):
         names = list(self.skills)
         count = "1 skill" if len(names) == 1 else f"{len(names)} skills"
         return f"SkillHost({count}{': ' if names else ''}{', '.join(names)})"
-
-    # -- calls --------------------------------------------------------------------------------------------------------
 
     async def invoke(self, name: str, arguments: dict[str, Any] | None = None) -> SkillResult:
         """Call an executable skill. Always returns a `SkillResult`, even for an error."""

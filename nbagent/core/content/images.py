@@ -115,9 +115,6 @@ class Image:
         return f"<Image {_shape(self)}, {f'{n / 1000:,.0f} kB' if n >= 1000 else f'{n} bytes'}>"
 
 
-# -- recognising images -----------------------------------------------------------------------------------------------
-
-
 def is_image_object(value: Any) -> bool:
     """Whether a value is an `Image`, a PIL image, a matplotlib figure, or part of a figure."""
     return isinstance(value, Image) or matplotlib_figure(value) is not None or _is_pil(value)
@@ -137,9 +134,6 @@ def images_in(content: str | Iterable[Mapping[str, Any]]) -> list[Image]:
     """Return the images in a message's content, in order. Images given as URLs are omitted."""
     parts = [] if isinstance(content, str) else [part for part in content if part.get("type") == "image"]
     return [image for part in parts if (image := Image.from_part(part)) is not None]
-
-
-# -- values to parts ---------------------------------------------------------------------------------------------------
 
 
 def content_parts(items: Iterable[Any]) -> list[Part]:
@@ -317,9 +311,6 @@ def matplotlib_figure(value: Any) -> Any:
     return None
 
 
-# -- parts to text -----------------------------------------------------------------------------------------------------
-
-
 def image_url(part: Mapping[str, Any]) -> str:
     """An image part's own URL, or a `data:` URL with the image itself."""
     return str(part["url"]) if "url" in part else f"data:{part['media_type']};base64,{part['data']}"
@@ -354,9 +345,6 @@ def content_as_text(content: str | Iterable[Mapping[str, Any]], why: str = "") -
 def _shape(image: Image) -> str:
     size = image.size
     return f"{size[0]}x{size[1]} {image.format}" if size else image.format
-
-
-# -- image files ------------------------------------------------------------------------------------------------------
 
 
 def image_media_type(data: bytes) -> str | None:

@@ -82,9 +82,6 @@ def style_html(path: Path) -> str:
 STYLE = style_html(Path(__file__).with_name("output.css"))
 
 
-# -- Markdown ---------------------------------------------------------------------------------------------------------
-
-
 @lru_cache
 def _parser() -> Any:
     """The parser. Bare URLs become links."""
@@ -258,9 +255,6 @@ def has_formulas(page: str) -> bool:
     return NO_TEX not in page and _FORMULA.search(page) is not None
 
 
-# -- HTML -------------------------------------------------------------------------------------------------------------
-
-
 def escape(text: str) -> str:
     """Escape any text for an HTML element or attribute."""
     return html.escape(printable(text), quote=True)
@@ -316,9 +310,6 @@ def container_classes(body: str, before: str = "", *, formulas: bool = True) -> 
     is_fold, follows = (page.startswith("<details") for page in (body, before))
     spacing = " nbagent-fold" if is_fold else " nbagent-after" if follows else ""
     return f"nbagent{spacing}{'' if formulas else f' {NO_TEX}'}"
-
-
-# -- plain text -------------------------------------------------------------------------------------------------------
 
 
 def printable(text: str) -> str:

@@ -70,8 +70,6 @@ class FunctionSchema:
         }
 
 
-# -- the cache --------------------------------------------------------------------------------------------------------
-
 #: By function: the names in its annotations, the fingerprint, and the schema.
 _CACHE: WeakKeyDictionary[Any, tuple[tuple[str, ...], tuple[Any, ...], FunctionSchema]] = WeakKeyDictionary()
 
@@ -115,9 +113,6 @@ def _fingerprint(target: Any, names: tuple[str, ...]) -> tuple[Any, ...]:
     marks = (target.__code__, target.__defaults__, target.__kwdefaults__, target.__doc__)
     found = map(target.__globals__.get, names) if names else ()
     return (*marks, *annotations, *annotations.values(), *found)
-
-
-# -- from signature to schema -----------------------------------------------------------------------------------------
 
 
 class UntitledJsonSchema(GenerateJsonSchema):
@@ -211,9 +206,6 @@ def _as_keyword(parameter: Parameter, annotation: Any, text: str | None) -> Para
         metadata.insert(0, Field(description=text))
     kind = parameter.kind if parameter.kind is Parameter.VAR_KEYWORD else Parameter.KEYWORD_ONLY
     return parameter.replace(annotation=typing.Annotated[(inner, *metadata)] if metadata else inner, kind=kind)
-
-
-# -- types ------------------------------------------------------------------------------------------------------------
 
 
 def _type_of(parameter: Parameter, target: Any) -> tuple[Any, str, bool]:

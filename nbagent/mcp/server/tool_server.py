@@ -110,8 +110,6 @@ class ToolServer:
             self._joined().only(self.only)  # raises for an unknown name
         self._known = self._tools()
 
-    # -- the tools -----------------------------------------------------------------------------------------------------
-
     def registry(self) -> FunctionRegistry:
         """The tools offered at the moment."""
         joined = self._joined()
@@ -139,8 +137,6 @@ class ToolServer:
         except Exception:
             log.warning("a toolset can't be prepared for MCP clients", exc_info=True)
 
-    # -- changes ------------------------------------------------------------------------------------------------------
-
     async def _initialized(self, request: ServerRequestContext[Any, Any], params: types.NotificationParams) -> None:
         self._sessions.append(request.session)
 
@@ -153,8 +149,6 @@ class ToolServer:
         await self._bus.publish(ToolsListChanged())
         for session in list(self._sessions):  # a closed session ignores this
             await session.send_tool_list_changed()
-
-    # -- calls --------------------------------------------------------------------------------------------------------
 
     async def _call_tool(
         self, request: ServerRequestContext[Any, Any], params: types.CallToolRequestParams

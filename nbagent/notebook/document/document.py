@@ -70,8 +70,6 @@ class NotebookDocument(ABC):
         #: A cell's outputs before a run changed it, by run and cell. The journal also has them, unless they are long.
         self._shown: dict[tuple[str, str], dict[str, Any]] = {}
 
-    # -- the back end's primitives -------------------------------------------------------------------------------------
-
     @abstractmethod
     async def cells(self) -> list[NotebookCell]:
         """All cells, from top to bottom."""
@@ -104,8 +102,6 @@ class NotebookDocument(ABC):
     async def _set_note(self, note: dict[str, Any]) -> None:
         """Replace `metadata.nbagent`. An empty note is removed."""
 
-    # -- reading ------------------------------------------------------------------------------------------------------
-
     async def cell(self, cell_id: str) -> NotebookCell:
         """The cell with this id. Raises `CellChangedError` if there is none."""
         cells, place = await self._placed(cell_id)
@@ -123,8 +119,6 @@ class NotebookDocument(ABC):
             if cell.id == cell_id:
                 return cells, place
         raise _no_cell(cell_id)
-
-    # -- changing -----------------------------------------------------------------------------------------------------
 
     @asynccontextmanager
     async def _changing(self) -> AsyncIterator[None]:
@@ -206,8 +200,6 @@ class NotebookDocument(ABC):
         """
         return lambda: None
 
-    # -- looking back -------------------------------------------------------------------------------------------------
-
     async def changes(self) -> list[Change]:
         """The changes of recent runs, oldest first."""
         return [Change(**entry) for entry in (await self._note()).get("changes", ())]
@@ -246,8 +238,6 @@ class NotebookDocument(ABC):
         async with self._changing():
             journal = await self.changes()
             await self._forget(journal, _of_run(journal, run_id)[0], {})
-
-    # -- the journal --------------------------------------------------------------------------------------------------
 
     async def _keep(self, change: Change, cell: NotebookCell | None) -> None:
         await self._append(change.to_json())

@@ -88,8 +88,6 @@ class FileNotebook(NotebookDocument):
                 break
         return await self.cells()
 
-    # -- the primitives -----------------------------------------------------------------------------------------------
-
     async def cells(self) -> list[NotebookCell]:
         """All cells, from top to bottom."""
         self._load()
@@ -151,8 +149,6 @@ class FileNotebook(NotebookDocument):
         unchanged, self._cells[place] = _written(self._cells[place]), cell
         self._data["cells"][place] = _merged(self._data["cells"][place], unchanged, _written(cell))
         self._save()
-
-    # -- the file -----------------------------------------------------------------------------------------------------
 
     @asynccontextmanager
     async def _changing(self) -> AsyncIterator[None]:

@@ -190,8 +190,6 @@ class NotebookPages(anywidget.AnyWidget):
         only = shown[0] if len(shown) == 1 and not is_cell else None
         return self._by_session.get(session) or only
 
-    # -- asking -------------------------------------------------------------------------------------------------------
-
     async def ask(self, notebook: LiveNotebook, request: dict[str, Any]) -> Any:
         """Send a request to the notebook's newest page. If it is reloaded, the new page gets the same request."""
         if current.get().main_waits:

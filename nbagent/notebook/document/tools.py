@@ -195,8 +195,6 @@ class NotebookTools:
         await (await self._document()).delete(cell, before.source)
         return f"Deleted cell {number}, id {cell}. The cells below it have new numbers."
 
-    # -- approval -----------------------------------------------------------------------------------------------------
-
     def _ids(self, cells: list[str] | None) -> list[str]:
         """The cells that a call would run."""
         if not cells and not self._written:
@@ -251,8 +249,6 @@ class NotebookTools:
 
     async def _in_place(self, proposal: Proposal) -> Callable[[Callable[[bool | str], None]], Callable[[], None]]:
         return partial((await self._document()).show_proposal, proposal)
-
-    # -- cells --------------------------------------------------------------------------------------------------------
 
     async def _document(self) -> NotebookDocument:
         if self._given is not None:

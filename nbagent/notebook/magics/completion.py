@@ -83,9 +83,6 @@ def _words(text: str) -> tuple[list[str], str]:
     return [word for word in words[:-1] if word], words[-1]
 
 
-# -- %%agent ----------------------------------------------------------------------------------------------------------
-
-
 def _option(shell: Any, parser: argparse.ArgumentParser, words: list[str], typed: str) -> Candidates:
     """Options and agents, or the values of the option before the cursor."""
     actions = {name: action for action in parser._actions for name in action.option_strings}
@@ -142,9 +139,6 @@ def models(typed: str) -> list[str]:
         return providers
     known = known_models(providers[0])
     return [*providers, *(f"{providers[0]}:{model}" for model in (known if colon else known[:1]))]
-
-
-# -- %agent -----------------------------------------------------------------------------------------------------------
 
 
 def _command(shell: Any, words: list[str], typed: str) -> Candidates:

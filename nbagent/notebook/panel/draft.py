@@ -70,8 +70,6 @@ class Draft:
             **({"edited": self.edited.key} if self.edited is not None else {}),
         }
 
-    # -- typing, attaching, editing -----------------------------------------------------------------------------------
-
     def type(self, text: str) -> None:
         """Record the text that is in the box now."""
         self._text = text
@@ -133,8 +131,6 @@ class Draft:
         self._n_fills += 1
         self.type(text)
 
-    # -- sending ------------------------------------------------------------------------------------------------------
-
     async def send(self, text: str) -> None:
         """Send the text and attachments, with the current content of mentions. Raises `ConfigurationError`."""
         text, replaced, attached = text.strip(), self.edited, self._attachments
@@ -160,8 +156,6 @@ class Draft:
     async def _skills(self, text: str, replaced: PanelEntry | None) -> list[Attachment]:
         message = None if replaced is None else replaced.message
         return await asyncio.to_thread(activated, self._conversation.agent, text, message)
-
-    # -- the line -----------------------------------------------------------------------------------------------------
 
     def follow(self) -> None:
         """Update the line: the text, the attachments, the history or the model may have changed."""

@@ -102,8 +102,6 @@ class ModelPicker:
             *("" if each is None else "✓" if each else "no" for each in (facts.images, facts.thinking)),
         ]
 
-    # -- clicks and keys --------------------------------------------------------------------------------------------
-
     def act(self, do: str, value: Any = None) -> None:
         """Handle a person's action in the list: open, close, search, enter, choose, list, key, or back."""
         start = self._conversation.run_on_loop
@@ -166,8 +164,6 @@ class ModelPicker:
         local = self._local.get(spec)
         made = create_provider(local.provider, **local.options) if local and spec not in self._used else spec
         self._agent.provider = self._used.get(spec, made)
-
-    # -- the list of a provider ---------------------------------------------------------------------------------------
 
     def _provider_to_ask(self) -> str:
         """The provider in the search, else the current model's; empty if it can't list models."""

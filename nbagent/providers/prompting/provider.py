@@ -275,9 +275,6 @@ def checked_call(tool: Tool, arguments: Any) -> FunctionCall | None:
     return None
 
 
-# -- the conversation for the model -----------------------------------------------------------------------------------
-
-
 def plain(messages: Sequence[LLMMessage]) -> list[LLMMessage]:
     """The conversation in roles that every chat template knows. Tool calls are omitted, since a model would copy their
     form.

@@ -78,9 +78,6 @@ class RecordedExchange:
         raise error
 
 
-# -- events, answers and errors as JSON data --------------------------------------------------------------------------
-
-
 def event_to_json(event: Event, at: float) -> dict[str, Any]:
     """An event as JSON data, `at` seconds after the request was ready to be sent."""
     data = {"at": at, **event.to_dict()}
@@ -141,9 +138,6 @@ def _is_json(value: Any) -> bool:
     except (TypeError, ValueError):
         return False
     return True
-
-
-# -- the file ---------------------------------------------------------------------------------------------------------
 
 
 class RecordingFile:

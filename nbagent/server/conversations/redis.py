@@ -169,8 +169,6 @@ class RedisStore(ConversationStore):
             client, self._client = self._client, None
             await client.aclose()
 
-    # -- conversations ------------------------------------------------------------------------------------------------
-
     @override
     async def get(self, owner: str, conversation_id: str) -> Conversation | None:
         async with self._commands() as client:
@@ -234,8 +232,6 @@ class RedisStore(ConversationStore):
         done = await self._run("save", keys, *values)
         return None if done == -1 else bool(done)
 
-    # -- notes --------------------------------------------------------------------------------------------------------
-
     @override
     async def _add_note(self, owner: str, name: str, text: str, expires: float) -> bool:
         names, now = self._key(owner, "notes"), time.time()
@@ -261,8 +257,6 @@ class RedisStore(ConversationStore):
             keys = [self._key(owner, name) for name in names if name.startswith(prefix)]
             return [text for text in await client.mget(keys) if text is not None] if keys else []
 
-    # -- leases -------------------------------------------------------------------------------------------------------
-
     @override
     async def _take(self, lease: Lease) -> bool:
         keys = [self._key(lease.owner, "lease", lease.name)]
@@ -280,8 +274,6 @@ class RedisStore(ConversationStore):
     @override
     async def _release(self, lease: Lease) -> None:
         await self._run("release", [self._key(lease.owner, "lease", lease.name)], lease.ticket)
-
-    # -- the server ---------------------------------------------------------------------------------------------------
 
     def _key(self, owner: str, *parts: str) -> str:
         """A key. The braces keep all keys of an owner on one cluster node, as scripts require."""

@@ -119,8 +119,6 @@ class SQLiteStore(ConversationStore):
             thread.shutdown(wait=False)
             self._shared.close()
 
-    # -- conversations ------------------------------------------------------------------------------------------------
-
     @override
     async def get(self, owner: str, conversation_id: str) -> Conversation | None:
         found = await self._in_thread(lambda database: self._stored(database, owner, conversation_id), begin="DEFERRED")
@@ -194,8 +192,6 @@ class SQLiteStore(ConversationStore):
                 (self._oldest(), _EXPIRED_AT_ONCE),
             )
 
-    # -- notes --------------------------------------------------------------------------------------------------------
-
     @override
     async def _add_note(self, owner: str, name: str, text: str, expires: float) -> bool:
         return await self._in_thread(
@@ -213,8 +209,6 @@ class SQLiteStore(ConversationStore):
         query = "SELECT text FROM notes WHERE owner = ? AND name >= ? AND name < ? AND expires > ?"
         rows = await self._rows(query, owner, prefix, f"{prefix}\U0010ffff", time.time())
         return [text for (text,) in rows]
-
-    # -- leases -------------------------------------------------------------------------------------------------------
 
     @override
     async def _take(self, lease: Lease) -> bool:

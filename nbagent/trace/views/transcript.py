@@ -81,8 +81,6 @@ class TraceTranscript:
                 f"Scores: {scores}" if scores else "",
             )
 
-    # -- as HTML ------------------------------------------------------------------------------------------------------
-
     def _pieces(self) -> Iterator[str]:
         for labels, message, blocks, end, scores in self._entries():
             role = message["role"] or "unknown"
@@ -118,8 +116,6 @@ class TraceTranscript:
         mark = "nbagent-bad" if failed else "nbagent-ok"
         return render.details_html(title, f'<span class="{mark}">{render.escape(self._outcome(tool))}</span>', body)
 
-    # -- as text ------------------------------------------------------------------------------------------------------
-
     def _lines(self) -> Iterator[str]:
         for labels, message, blocks, end, scores in self._entries():
             if labels:
@@ -143,8 +139,6 @@ class TraceTranscript:
         head = f"▸ {_signature(block, tool)}  {self._outcome(tool) if tool else ''}".rstrip()
         result = tool.get("result_text")
         return f"{head}\n{indent(render.shortened_with_note(result, RESULT_CHARS), '  ')}" if result else head
-
-    # -- both ---------------------------------------------------------------------------------------------------------
 
     def _footer(self, message: Row) -> list[str]:
         """The model, tokens, cost, time, origin and scores of the request that led to this message."""

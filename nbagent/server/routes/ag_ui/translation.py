@@ -46,8 +46,6 @@ class Translation:
         #: Calls without a result: the client's id -> the id in the history.
         self._open_calls: dict[str, str | None] = {}
 
-    # -- the frame ----------------------------------------------------------------------------------------------------
-
     def begin(self, run_id: str, state: Any) -> Iterator[AgUiEvent]:
         """Start a client's request, with the client's state."""
         self._run_id, self._state = run_id, state
@@ -88,8 +86,6 @@ class Translation:
 
     def _finished(self, outcome: Any, **more: Any) -> ag_ui.RunFinishedEvent:
         return ag_ui.RunFinishedEvent(thread_id=self._thread_id, run_id=self._run_id, outcome=outcome, **more)
-
-    # -- the events ---------------------------------------------------------------------------------------------------
 
     def translate(self, event: events.AnyEvent) -> Iterator[AgUiEvent]:
         """Yield the AG-UI events for an event of the run."""

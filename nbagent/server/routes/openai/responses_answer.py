@@ -141,8 +141,6 @@ class ResponseAnswer:
         self._response["error"] = {"code": _failure_code(problem), "message": problem.detail}
         yield self._end("failed")
 
-    # -- reasoning and messages ---------------------------------------------------------------------------------------
-
     def _grow(self, kind: _Kind, piece: str) -> Iterator[StreamEvent]:
         """Add a piece to the open item, or to a new one."""
         if not piece:
@@ -183,8 +181,6 @@ class ResponseAnswer:
             yield self._event("response.output_item.added", output_index=index, item=item)
             yield self._event("response.output_item.done", output_index=index, item=item)
 
-    # -- tools --------------------------------------------------------------------------------------------------------
-
     def _begin_call(self, event: Event) -> Iterator[StreamEvent]:
         item = call_item(self._item_id("mcp"), event.tool_name or "")
         index = self._add(item)
@@ -202,8 +198,6 @@ class ResponseAnswer:
         item |= call_result(event.tool_arguments or {}, event.content, bool(event.metadata.get("is_error")))
         yield self._event(f"response.mcp_call.{item['status']}", output_index=index, item_id=item["id"])
         yield self._event("response.output_item.done", output_index=index, item=item)
-
-    # -- the response -------------------------------------------------------------------------------------------------
 
     def _item_id(self, kind: str) -> str:
         self._counts[kind] += 1

@@ -78,9 +78,6 @@ class FeedError(Exception):
     """A source can't be read, and trying again would not help."""
 
 
-# -- the list ---------------------------------------------------------------------------------------------------------
-
-
 def sources_file() -> Path:
     """Return the path of the list of feeds, and create the file at first use. Raises OSError if that fails.
 
@@ -118,9 +115,6 @@ def read_sources() -> list[Source]:
     if not sources:
         raise ConfigurationError(f"{path} has no feeds. Add some to the file.")
     return list(sources.values())
-
-
-# -- fetching ---------------------------------------------------------------------------------------------------------
 
 
 async def fetch(sources: Iterable[Source]) -> list[Fetched]:
@@ -174,9 +168,6 @@ async def _check_redirection(request: httpx2.Request) -> None:
         found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
         if not all(ip_address(str(address[0]).partition("%")[0]).is_global for *_, address in found):
             raise FeedError(f"it redirects to {host}, which is this machine or another on its network")
-
-
-# -- reading ----------------------------------------------------------------------------------------------------------
 
 
 def read_feed(body: bytes, name: str, headers: dict[str, str]) -> list[Article]:

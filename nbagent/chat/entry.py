@@ -60,8 +60,8 @@ class PanelEntry:
         self.replaces: LLMMessage | None = None
         #: Facts about the prompt's run, such as its branch and cell.
         self.run = run
-        #: HTML, and widgets by their ids, below the answer.
-        self._below: list[Piece] = []
+        #: What is below the answer, by name: HTML, widgets and calls that need approval.
+        self._below: dict[str, Piece] = {}
         #: The ids of widgets that the run's tools displayed. They replace their text.
         self._live: dict[str, None] = {}
         self._state: State | None = None
@@ -84,15 +84,18 @@ class PanelEntry:
         block = f'<div class="{classes}" role="alert"><strong>{name}</strong><div>{text}</div></div>'
         self.add_below({"html": block})
 
-    def add_below(self, piece: Piece) -> None:
-        """Show a piece below the answer: `{"html": …}`, `{"widget": id}`, or `{"ask": {"id": …, "html": …}}`."""
-        self._below.append(piece)
-        self._state = None
+    def add_below(self, piece: Piece) -> str:
+        """Show a piece below the answer: `{"html": …}`, `{"widget": id}`, or `{"ask": {"id": …, "html": …}}`.
 
-    def remove_below(self, piece: Piece) -> None:
+        Returns its name, for `remove_below`.
+        """
+        self._below[name := new_id("b")] = piece
+        self._state = None
+        return name
+
+    def remove_below(self, name: str) -> None:
         """Remove a piece below the answer."""
-        if piece in self._below:
-            self._below.remove(piece)
+        self._below.pop(name, None)
         self._state = None
 
     def begin(self, run: Mapping[str, Any]) -> None:
@@ -166,7 +169,7 @@ class PanelEntry:
             page = f'{"" if index else AGENT}<div class="{render.container_classes(part, before)}">{part}</div>'
             pieces[f"p{index}"] = {"html": page, **({"tex": True} if render.has_formulas(page) else {})}
             pieces |= {f"w{model_id}": {"widget": model_id} for model_id in self._live if widget_mark(model_id) in page}
-        return pieces | {f"b{index}": piece for index, piece in enumerate(self._below)}
+        return pieces | self._below
 
 
 def question_html(message: LLMMessage, run: Mapping[str, Any]) -> str:

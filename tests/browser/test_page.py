@@ -265,6 +265,25 @@ def test_a_failed_decision_can_be_repeated_and_a_broken_connection_is_reported(v
         page.unroute_all()
 
 
+def test_each_of_two_waiting_calls_keeps_its_buttons_and_reason(visit):
+    @tool(approve=True)
+    def wipe(table: str) -> str:
+        return f"wiped {table}"
+
+    calls = [FunctionCall("wipe", {"table": table}) for table in ("towns", "rivers")]
+    with served(Agent(ScriptedProvider([LLMResponse("", calls), "Done."]), tools=[wipe])) as server:
+        page = visit(server)
+        ask(page, "wipe both")
+        towns, rivers = (page.locator(".nbagent-ask").filter(has_text=each) for each in ("towns", "rivers"))
+        rivers.get_by_label("Reason").fill("not today")
+        towns.get_by_role("button", name="Approve").click()
+        expect(towns).to_have_count(0)
+        rivers.get_by_role("button", name="Deny").click()
+        finished(page)
+        conversation = server.client().get(f"/agent/conversations/{page.url.partition('=')[2]}").text
+        assert [text in conversation for text in ("wiped towns", "wiped rivers", "not today")] == [True, False, True]
+
+
 def test_a_new_conversation_greets_with_the_tools_and_a_prompt(visit):
     with served(penguin_agent()) as server:
         page = visit(server)

@@ -329,7 +329,7 @@ class PanelConversation:
         self._process_events()  # the run's start would discard what is shown from here on
         entry, form = prompt.entry, ApprovalForm(call, where_asked(call, definition), self.language)
         key = current.get().call.tool_call_id
-        entry.add_below(piece := {"widget": form.box.model_id})
+        name = entry.add_below({"widget": form.box.model_id})
         try:
             with entry.transcript.call_waits(key, stays=isinstance(call, Question)):
                 self._throttle.now()
@@ -338,7 +338,7 @@ class PanelConversation:
                 entry.transcript.show_edited(key, answer)
             return answer
         finally:
-            entry.remove_below(piece)
+            entry.remove_below(name)
             self._throttle.now()
             form.close()
 

@@ -216,8 +216,7 @@ class RunningTurn:
         call_id = event.metadata["tool_call_id"]
         asked = self._asked[call_id] = ExitStack()
         asked.enter_context(self._entry.transcript.call_waits(call_id))
-        self._entry.add_below(piece)
-        asked.callback(self._entry.remove_below, piece)
+        asked.callback(self._entry.remove_below, self._entry.add_below(piece))
 
     def _publish(self) -> int:
         entry = self._entry

@@ -71,6 +71,8 @@ def group_html(
         return render.details_html(title, f"<span>{len(results)} done</span>{taken}", body, is_open=True)
     failures = Counter(filter(None, map(_failure, results)))
     failures["interrupted"] += len(calls) - len(results)
+    if failures["error"] > 1:
+        failures["errors"] = failures.pop("error")
     words = ", ".join(f"{count} {word}" for word, count in failures.items() if count)
     outcome = f'<span class="nbagent-bad">✗ {words}</span>' if words else '<span class="nbagent-ok">✓</span>'
     return render.details_html(title, outcome + (_total_time(results) if timings else ""), body)

@@ -135,7 +135,7 @@ def test_the_calls_of_one_answer_are_a_group():
     def two() -> str:
         raise ValueError("not two")
 
-    calls = [FunctionCall("one", {}, "a"), FunctionCall("two", {}, "b"), FunctionCall("one", {}, "c")]
+    calls = [FunctionCall(name, {}, id) for id, name in zip("abec", ("one", "two", "two", "one"), strict=True)]
     agent = Agent(ScriptedProvider([LLMResponse("", calls), FunctionCall("two", {}, "d"), "done"]), tools=[one, two])
     displays = Displays()
 
@@ -148,9 +148,9 @@ def test_the_calls_of_one_answer_are_a_group():
     asyncio.run(run())
     assert any(" open><summary>" in bundle["text/html"] for _, bundle in displays.sent), "unfolded as long as they run"
     head, *inside = displays.shown[0]["text/html"].split("<details ")[1:]
-    assert '3 tool calls</span> <code>one, two</code> <span class="nbagent-side">' in head
-    assert re.search(r'<span class="nbagent-bad">✗ 1 error</span> \d+ (ms|µs)</span></summary>', head)
-    assert [page.count("<img") for page in inside] == [0, 0, 2]
+    assert '4 tool calls</span> <code>one, two</code> <span class="nbagent-side">' in head
+    assert re.search(r'<span class="nbagent-bad">✗ 2 errors</span> \d+ (ms|µs)</span></summary>', head)
+    assert [page.count("<img") for page in inside] == [0, 0, 0, 2]
     assert inside[-1].index("</div></details>") < inside[-1].index("<img")
     past = past_turn(agent.conversation_history, Recorded(agent.trace)).html()
     assert head in past, "and so it is later"

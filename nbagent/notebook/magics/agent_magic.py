@@ -70,7 +70,6 @@ class AgentMagics(Magics):
         nargs="?",
         metavar="NAME",
         default="agent",
-        type=options.variable,
         help="the variable that holds the agent; created if it does not exist",
     )
     @argument("-m", "--model", metavar="PROVIDER:MODEL", help="switch this agent to another model; the history is kept")

@@ -37,12 +37,16 @@ def parse(magic: Any, line: str, namespace: dict[str, Any]) -> Any:
         options, unknown = magic.parser.parse_known_args(words)
     except UsageError as error:
         raise UsageError(f"%%agent: {str(error).removeprefix('argument ')}") from None
-    if unknown and not unknown[0].startswith("-"):
-        raise UsageError(f"%%agent: unexpected {unknown[0]!r}: write [NAME] [options] here, and the prompt below")
-    if unknown:
+    if unknown and unknown[0].startswith("-"):
         name = unknown[0].partition("=")[0]
         known = [each for action in magic.parser._actions for each in action.option_strings]
         raise UsageError(f"%%agent: there is no option {name}{did_you_mean(name, known)}; %%agent? lists them all")
+    try:
+        variable(options.name)  # after an unknown option, it may be that option's value
+    except ArgumentTypeError as error:
+        raise UsageError(f"%%agent: NAME: {error}") from None
+    if unknown:
+        raise UsageError(f"%%agent: unexpected {unknown[0]!r}: write [NAME] [options] here, and the prompt below")
     if options.tools and options.no_tools:
         raise UsageError("%%agent: give -t or --no-tools, not both")
     if options.write and (options.tools or options.no_tools):

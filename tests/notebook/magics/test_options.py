@@ -41,6 +41,7 @@ def test_other_spellings(line, name, value):
     ("line", "says"),
     [
         ("--thinkin low --what", "there is no option --what"),
+        ("--timeout 3", "there is no option --timeout"),
         ("--dryrun", "there is no option --dryrun; did you mean --dry-run?"),
         ("--as dataframe", "--as: expected one of markdown, text, json, code, df, got 'dataframe'"),
         ("--thinking hihg", "high, xhigh, max, got 'hihg'; did you mean high?"),

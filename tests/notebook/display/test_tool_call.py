@@ -135,7 +135,7 @@ def test_the_calls_of_one_answer_are_a_group():
     def two() -> str:
         raise ValueError("not two")
 
-    calls = [FunctionCall(name, {}, id) for id, name in zip("abec", ("one", "two", "two", "one"), strict=True)]
+    calls = [FunctionCall(*each) for each in (("one", {}, "a"), ("two", {}, "b"), ("two", {}, "e"), ("one", {}, "c"))]
     agent = Agent(ScriptedProvider([LLMResponse("", calls), FunctionCall("two", {}, "d"), "done"]), tools=[one, two])
     displays = Displays()
 

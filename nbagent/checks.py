@@ -46,7 +46,7 @@ def invalid(name: str, value: object, expected: str, fix: str = "", *, secret: b
 
 
 def problem_in(error: ValidationError) -> str:
-    """Return the first error and its location: `servers.files.env: Field required`. It does not repeat the value."""
+    """Return the first error and its location, without the value: `servers.files.env: Field required`."""
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     return ": ".join(filter(None, [".".join(map(str, first["loc"])), first["msg"].removeprefix("Value error, ")]))
 

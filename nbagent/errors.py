@@ -25,7 +25,7 @@
     │   ├── ToolArgumentsError
     │   ├── ToolTimeoutError
     │   ├── ToolDeniedError
-    │   └── ToolExecutionError            the function raised; the original is `__cause__`
+    │   └── ToolExecutionError            the function raised an exception, which is `__cause__`
     ├── MCPServerError                    an MCP server could not be started or reached, or it exited
     ├── StoreError                        the server's conversations, a checkpoint or notes can't be read or written
     │   └── TurnLostError                 another process took over the turn, or its conversation was deleted
@@ -141,7 +141,7 @@ class ProviderError(NbagentError):
 
 
 class AuthenticationError(ProviderError):
-    """The key is missing or wrong, or lacks the permission for this request (401, 403).
+    """The key is missing or wrong, or lacks permission for this request (401, 403).
 
     `Agent([…])` continues with the next model only if the key is missing.
     """
@@ -274,7 +274,7 @@ class ToolDeniedError(ToolError):
 
 
 class ToolExecutionError(ToolError):
-    """The tool's function raised. The original exception is `__cause__`."""
+    """The tool's function raised an exception, which is `__cause__`."""
 
 
 class ExtractionError(NbagentError):

@@ -101,7 +101,7 @@ def price_at(usage: Usage, model: str, provider: Provider, raw: Any = None, is_b
 
 
 def check_priced(max_cost: float | None, provider: LLMProvider, name: str = "max_cost") -> None:
-    """Raise `ConfigurationError` if a dollar limit is set and the provider's price is unknown."""
+    """Raise `ConfigurationError` if a dollar limit is set and the price of a model is unknown."""
     tape = current_recording()
     if max_cost in (None, math.inf) or (tape is not None and tape.replay_only):  # replays cost nothing
         return

@@ -84,7 +84,7 @@ def connect(
             run's cost.
         approve: decides on the server's tool calls that need approval, as for `Agent`. In a notebook, the default asks
             you.
-        timeout: how many seconds to wait for the next data. The server sends a keep-alive every 15 s.
+        timeout: how many seconds to wait for more data. The server sends a keep-alive every 15 s.
         max_retries: how many times a prompt is sent again if no answer has started.
 
     Raises `ConfigurationError` for a wrong argument. Prompts raise a `ProviderError` if the server can't be reached or

@@ -1,4 +1,4 @@
-"""`ThreadServer`: an HTTP server on a socket, in the main thread or in its own thread."""
+"""`ThreadServer`: an HTTP server on a socket, in its own thread."""
 
 from __future__ import annotations
 

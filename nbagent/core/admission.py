@@ -38,8 +38,8 @@ class RateAdmission:
     """Admits the requests of all threads and event loops of a process, first come, first served.
 
     Slots are unlimited until the provider refuses a request. Then all requests wait as long as the provider says, and
-    the number of slots is halved. It grows by one each time that all slots have been used successfully. `rpm` and `tpm`
-    limit the requests and tokens per minute. Requests are spread evenly over the minute.
+    the number of slots is halved. That number grows by one each time all slots have been used successfully. `rpm` and
+    `tpm` limit the requests and tokens per minute. Requests are spread evenly over the minute.
 
     >>> import asyncio
     >>> admission = RateAdmission(rpm=600)
@@ -122,9 +122,9 @@ class RateAdmission:
     def release(self, slot: int, end: int | ProviderError | None = None) -> None:
         """Release a slot. Idempotent.
 
-        `end` is the number of tokens of the answer (0 if unknown), or the error with which the provider refused the
-        request because of its rate limit or an overload (429 or 529). It is None if the request was cancelled or failed
-        for another reason, which says nothing about rates.
+        `end` is the number of tokens of the request and its answer (0 if unknown), or the error with which the provider
+        refused the request because of its rate limit or an overload (429 or 529). It is None if the request was
+        cancelled or failed for another reason, which says nothing about rates.
         """
         with self._lock:
             if (estimated := self.taken.pop(slot, None)) is None:
@@ -181,7 +181,7 @@ def admission_of(key: str) -> RateAdmission:
 
 
 def is_refusal(error: ProviderError) -> bool:
-    """Whether the provider refused the request because of a rate limit, so a later attempt can succeed."""
+    """Whether a rate limit or an overload made the provider refuse the request, so a later attempt can succeed."""
     return error.retryable and (isinstance(error, RateLimitError) or error.status == OVERLOADED)
 
 

@@ -19,7 +19,7 @@ def json_in(text: str) -> Any:
     """Return the JSON value in a model's answer, without the Markdown code block or prose around it.
 
     Consecutive objects (JSON Lines) become a list. Raises ValueError if there is no value, if a value is incomplete, or
-    if several values are possible. A part is never mistaken for the whole.
+    if several values are possible. Part of a value is never returned as the whole value.
 
     >>> json_in('Here you are:\\n```json\\n[{"city": "Paris"}]\\n```')
     [{'city': 'Paris'}]

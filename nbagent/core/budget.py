@@ -19,7 +19,7 @@ class Budget:
 
     `Limits` apply to each run separately, but a budget is shared by all runs that use it. Requests that are under way
     when it runs out are still answered and counted. When little is left, parallel rows of a map and parallel agents
-    take turns, so together they exceed the budget by about one answer. Raise `max_cost` to continue.
+    take turns, so together they exceed the budget by about one answer at most. Raise `max_cost` to continue.
 
     >>> budget = Budget(max_cost=0.50)
     >>> agents = [Agent("openai", budget=budget), Agent("claude", budget=budget)]   # doctest: +SKIP

@@ -1,7 +1,7 @@
 """The context of the running code as one value: its run, cell, labels, account and so on.
 
-Tasks and tool threads inherit it. Threads that a tool starts itself inherit it only if they use
-`contextvars.copy_context().run(...)`, or with the option `thread_inherit_context` of Python 3.14.
+Tasks and tool threads inherit it. Threads that a tool starts itself inherit it only if the tool passes them
+`contextvars.copy_context().run`, or if the option `thread_inherit_context` of Python 3.14 is on.
 """
 
 from __future__ import annotations

@@ -134,8 +134,7 @@ class ToolStarted(Event):
 class ToolPrinted(Event):
     """A running tool printed or displayed something in a notebook. `outputs` is the tool's complete output so far.
 
-    Only observers, such as panels, receive this event. The reader of a stream receives its next event when the tool has
-    ended.
+    Only observers, such as panels, receive this event. The reader of a stream gets the output with the `tool_result`.
     """
 
     type: ClassVar[Literal["tool_printed"]] = "tool_printed"
@@ -244,7 +243,7 @@ class Retry(Event):
 
 @dataclass(slots=True)
 class Context(Event):
-    """The history was trimmed, summarised or repaired, or can't be sent completely. `content` says what happened.
+    """The history was trimmed, summarised or repaired, or can't be sent in full. `content` says what happened.
 
     `messages` are the messages that were removed. `metadata`: `trimmed`, the `message_id`s of these messages in the
     trace; `begins`, true when summarising starts.

@@ -1,7 +1,7 @@
 """HTTP exchanges, as the trace records them.
 
 Agents and concurrent runs share providers, so recording can't be switched on in a provider. Instead, the exchanges are
-passed to `Current.collect`. Before each request, the HTTP client checks whether `collect` is set, and otherwise records
+passed to `Current.collect`. Before each request, the HTTP client checks whether `collect` is set; if not, it records
 nothing.
 """
 

@@ -31,7 +31,7 @@ Count = float
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of one run. None means the default of a limit, which is no limit unless a default is stated here.
+    """The limits of one run. None means the default, which is no limit unless another default is stated here.
 
     - `max_iterations`: the number of requests to the model, 10 by default. Requests of other agents don't count.
     - `max_requests`: the number of requests to all models, 1000 by default
@@ -43,9 +43,9 @@ class Limits:
     - `max_seconds`: the duration. The run ends even while it waits for the model or a tool, and keeps the text so far.
     - `tool_seconds`: the timeout of tools that have none of their own, 15 by default
 
-    All limits except `max_iterations` also cover the agents that the run's tools call. Each limit has an environment
-    variable, such as `NBAGENT_MAX_COST` for `max_cost`. The variable overrides `AgentConfig`, and arguments override
-    the variable. Pass `math.inf` to lift a limit.
+    All limits except `max_iterations` and `tool_seconds` also cover the agents that the run's tools call. Each limit
+    has an environment variable, such as `NBAGENT_MAX_COST` for `max_cost`. The variable overrides `AgentConfig`, and
+    arguments override the variable. Pass `math.inf` to lift a limit.
 
     >>> Limits(max_cost=0.05, max_seconds=60).max_cost
     0.05
@@ -121,8 +121,8 @@ _waiting: list[ThreadsafeEvent] = []
 
 @dataclass(slots=True)
 class Account:
-    """The spending of a run, and its limits. A run's spending also counts for the run whose tool started it, and so on
-    up to the first run.
+    """The spending of a run, and its limits. A run's spending also counts towards that of the run whose tool started
+    it, and so on up to the first run.
 
     `parent` is the account of the run whose tool started this run, or of the map to which this row belongs. `budgets`
     are accounts shared with other runs (see `Budget`).
@@ -189,9 +189,9 @@ class Account:
 
         Each parallel request is expected to use as much as the largest answer so far. So all runs of a tree together
         exceed a budget by at most one answer, unless an answer is larger than all earlier ones. A run without a parent
-        never waits, because the code that reads it may be waiting for other runs.
+        never waits, because the code that reads its events may be waiting for other runs.
 
-        `enclosing` is the last request that the current code sent or is part of.
+        `enclosing` is the last request that the current code sent, or the request whose answer it contributes to.
         """
         is_part = enclosing is not None and enclosing.is_under_way  # an answer can't wait for the request it is part of
         return nullcontext(enclosing) if self.parent is None or is_part else self._taking_turns()

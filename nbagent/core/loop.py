@@ -27,7 +27,8 @@ async def run_loop(run: Run, message: Any) -> AsyncGenerator[Event]:
     """One run, from the message to the last event: `done`, or `error` if it failed.
 
     An agent's runs take place one after another. A run that is cancelled, or whose events are no longer read, leaves a
-    valid history, and its status in the trace is `interrupted`. A failed prompt is removed from the history.
+    valid history, and its status in the trace is `interrupted`. A prompt that fails before any tool has run is removed
+    from the history.
     """
     run.spent.check_depth()
     here = current.get()

@@ -1,6 +1,6 @@
 """The provider-neutral message model: messages, tool calls, answers and token counts.
 
-All classes are frozen, except for the field `encoded`, which is a cache for codecs and traces. `to_dict` and
+All classes are frozen. Only the contents of the field `encoded`, a cache for codecs and traces, change. `to_dict` and
 `from_dict` convert to and from JSON data. Roles and fields are named as in the chat-completions API. Token counts
 follow OpenTelemetry (https://opentelemetry.io/docs/specs/semconv/gen-ai/).
 """
@@ -138,7 +138,7 @@ class LLMMessage:
     def from_dict(cls, data: dict[str, Any]) -> LLMMessage:
         """The inverse of `to_dict`. Also accepts the chat-completions form of `tool_calls` (`{"function": {...}}`).
 
-        The `function_call` of the oldest chat completions becomes a call without an id.
+        The `function_call` of early chat-completions APIs becomes a call without an id.
         """
         known = {f.name for f in fields(cls)} - {"encoded", "message_id", "tool_calls"}
         values = {key: value for key, value in data.items() if key in known}
@@ -171,7 +171,8 @@ def _call_from(data: dict[str, Any]) -> FunctionCall:
 
 
 def parse_arguments(text: Any) -> tuple[dict[str, Any], str | None]:
-    """Convert a provider's arguments to `(arguments, raw)`. `raw` is set only if they are not a JSON object.
+    """Convert a provider's arguments to `(arguments, raw)`. `raw` is set only if they are not an acceptable JSON
+    object.
 
     `""`, `None` and `null` mean no arguments. A JSON object inside a JSON string is unwrapped once. Arguments that are
     too long or too deeply nested, or contain numbers that JSON does not allow, become `raw`. If they are too long,

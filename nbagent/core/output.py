@@ -42,7 +42,7 @@ class Output:
     - `schema`: the JSON Schema, which always describes an object. If the type is not an object, the schema wraps it in
       an object with the field `result`. An empty schema is not sent.
     - `name`: the schema's name, which consists of letters, digits and `_`
-    - `fields`: the field names of the pydantic model, which may be the item of a list
+    - `fields`: the field names of the pydantic model, which may be the item type of a list
     - `instructions`: the text that is added after the system prompt
     - `adapter`: pydantic's adapter, which reads and writes values of the type
     """

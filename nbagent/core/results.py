@@ -91,9 +91,10 @@ class AgentResult(Mapping[str, Any]):
 
     - `function_calls`: dicts `{id, name, arguments, result, is_error, duration_s}`
     - `iterations`: the number of requests sent to the model
-    - `status`: "ok"; "empty" (even after one more request); "blocked" (by a filter or a guard, or refused by the
-      model); "truncated" (the limit of output tokens was reached); "limit"; "denied"; "interrupted"; or "error".
-      `status_reason` is a sentence with the provider's own words. `limit_reason` names the limit.
+    - `status`: "ok"; "empty" (still no answer after one more request); "blocked" (by a filter or a guard, or refused by
+      the model); "truncated" (the limit of output tokens was reached); "limit"; "denied"; "interrupted"; or "error".
+      `status_reason` explains the status in a sentence, with the provider's own words if there are any. `limit_reason`
+      names the limit.
     - `finish_reason`: why the model's last answer ended, in the same words for all providers: "stop", "tool_calls"
       (only from providers that report it), "length", "content_filter", "refusal", or "pause" (the model would
       continue). None if the provider gave another reason.

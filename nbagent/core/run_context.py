@@ -11,15 +11,16 @@ from nbagent.core.tool_output import ToolOutput
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """A tool's view of its run. nbagent fills in a tool's parameter with this annotation, and hides it from the model.
+    """A tool's view of its run. If a tool has a parameter with this annotation, nbagent fills it in and hides it from
+    the model.
 
     - `run_id`, `call_id`, `tool_call_id`: as in the tables of `agent.trace`
     - `tool_name`: the tool's name, as the model called it
     - `step`: the number of the model's request in this run, from 1
     - `attempt`: 1 for the first attempt at this call, 2 for the first retry (`tool(retries=…)`) and so on
     - `source`, `agent_name`: the caller, as in `trace.runs`. `source` is "magic", "panel" or "python", and `agent_name`
-      is the name of the agent's variable. If another agent called this agent, they are "agent" and the name of this
-      agent's tool
+      is the name of the agent's variable. If another agent called this agent as a tool, they are "agent" and the name
+      of that tool
     - `cell_id`, `execution_count`: the notebook cell of the prompt, if there is one
     - `agent`: the `Agent`, with its conversation and its trace
     - `deps`: the value of `chat(..., deps=…)`, or else `agent.deps`. It can be any object, such as a connection, the

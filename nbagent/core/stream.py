@@ -25,7 +25,8 @@ from nbagent.core.run import Run
 class StreamingHandler:
     """The callbacks for a run. Override the methods that you need, as sync or async functions.
 
-    `on_complete` is called once per run. `on_retry` is called when the text of the current turn starts over.
+    `on_complete` is called once, at the end of a run that did not fail. `on_retry` is called when the text of the
+    current turn starts over.
     """
 
     def on_token(self, token: str) -> Any:
@@ -53,10 +54,10 @@ class StreamingHandler:
 class AgentStream:
     """The events of one run. The run starts when the iteration starts, and stops at a `break`.
 
-    Iterate over it with `async for` on any event loop, or with a plain `for` in a script or a notebook cell. If you use
-    the stream as a context manager, it is closed at the end of the block. Afterwards, `result()` returns the
-    `AgentResult` or raises the run's error. If the run fails, the iteration ends with an `error` event and then raises
-    the error, unless the stream was created with `raise_errors=False`.
+    Iterate over the stream with `async for` on any event loop, or with a plain `for` in a script or a notebook cell. If
+    you use the stream as a context manager, it is closed at the end of the block. After the iteration, `result()`
+    returns the `AgentResult` or raises the run's error. If the run fails, the iteration ends with an `error` event and
+    then raises the error, unless the stream was created with `raise_errors=False`.
     """
 
     def __init__(

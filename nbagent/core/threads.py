@@ -33,7 +33,8 @@ MAX_TOOL_THREADS, THREADS_VARIABLE = 64, "NBAGENT_TOOL_THREADS"
 
 
 def max_tool_threads() -> int:
-    """Return how many sync tools may run at the same time. Raises `ConfigurationError` if the variable is invalid.
+    """Return how many sync tools may run at the same time. Raises `ConfigurationError` if NBAGENT_TOOL_THREADS is
+    invalid.
 
     >>> max_tool_threads()
     64

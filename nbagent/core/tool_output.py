@@ -26,7 +26,9 @@ Part = dict[str, str]
 
 
 class ToolOutput:
-    """The output of one call. Tools write to it from any thread, and `announce()` is soon called on `loop`."""
+    """The output of one call. Tools write to it from any thread, and `announce()` is called on `loop` shortly
+    afterwards.
+    """
 
     def __init__(self, announce: Callable[[], None], loop: asyncio.AbstractEventLoop) -> None:
         self.parts: list[Part] = []

@@ -120,7 +120,7 @@ class Turn:
             messages[index + 1 : index + 1] = results
 
     def steps(self) -> Iterator[AsyncGenerator[Event]]:
-        """Yield the events of the turn, step by step."""
+        """Yield the steps of the turn, each as a generator of its events."""
         if self.run.history.strategy != "trim":
             yield self.summarise()
         yield self.ask_model()

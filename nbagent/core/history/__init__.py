@@ -1,1 +1,1 @@
-"""A conversation's history: kept within limits, repaired, summarised, saved, and previewed before a request."""
+"""A conversation's history: limits, repair, summaries, saving, and previews of requests."""

@@ -38,8 +38,9 @@ PAGE_TOKENS = 2_000
 class ContextManager:
     """Manages the context that a model sees: a conversation's messages, kept within limits.
 
-    This is not a Python context manager: it has no `with` block and nothing to close. Every agent has one in
-    `agent.context`. To set limits, pass your own, as in `Agent(context=ContextManager(max_messages=20))`.
+    This is not a Python context manager: it has no `with` block and nothing to close. Every agent has a
+    `ContextManager` in `agent.context`. To set limits, pass your own, as in
+    `Agent(context=ContextManager(max_messages=20))`.
 
     `max_messages` does not count the system message. `max_tokens` uses the provider's count. When a limit is exceeded,
     the oldest turns are dropped (`strategy="trim"`), or the model first summarises them in a separate request
@@ -115,8 +116,8 @@ class ContextManager:
 
         If the history contains the prompt `replaces`, the new turn replaces the turn of that prompt. Later turns are
         hidden during the block and restored at its end. If the history contains the prompt `branch_at`, the new turn
-        starts a branch at that prompt instead. If the block fails, the prompt is removed, and the replaced turn,
-        earlier branch or replaced conversation is restored.
+        starts a branch at that prompt instead. If the block fails before any tool has run, the prompt is removed, and
+        the replaced turn, the earlier branch or the replaced conversation is restored.
         """
         left, before, prompt = self.here, list(self.messages), list[LLMMessage]()
         conversation, branch = left.conversation_id, left.branch
@@ -335,7 +336,7 @@ class ContextManager:
         check_type("message", message, int, LLMMessage, fix=fix)
         if isinstance(message, int):
             if not -len(self.messages) <= message < len(self.messages):
-                raise IndexError(f"There is no message {message}: the history has {len(self.messages)}. {fix}")
+                raise IndexError(f"There is no message {message}: the history has length {len(self.messages)}. {fix}")
             return message % len(self.messages)
         if (found := index_of(message, self.messages)) is None:
             raise ValueError(f"This {message.role} message is not in the history. {fix}")

@@ -86,7 +86,7 @@ def load(path: str | os.PathLike[str]) -> Saved:
             raise ValueError(f"here: expected the index of a branch, got {place!r}")
     except ValueError as error:
         source = repr(str(checked_path(path)))
-        raise ConfigurationError(f"{source} contains a message that can't be read: {error}.") from None
+        raise ConfigurationError(f"The conversation {source} can't be read: {error}.") from None
     messages, here = repair(messages), branches[place]
     here.messages = [message for message in messages if message.role != "system"]
     return Saved(messages, branches, here)

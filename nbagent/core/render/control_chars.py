@@ -46,7 +46,7 @@ def _symbol(char: str) -> str:
 
 
 def escape_control_chars(json_text: str) -> str:
-    """Escape these characters in JSON text as `\\uXXXX`. The JSON value stays the same.
+    """Escape control characters and invisible characters in JSON text as `\\uXXXX`. The JSON value stays the same.
 
     >>> escape_control_chars('{"name": "photo\\u202egnp.exe"}')
     '{"name": "photo\\\\u202egnp.exe"}'

@@ -69,7 +69,7 @@ async def test_loaded_branches_share_messages_as_before(tmp_path):
         ("", "is not a saved conversation: Expecting value"),
         ("[]", "is not a saved conversation.*agent.save"),
         ('{"format": "nbagent conversation", "version": 9}', "has format version 9, expected 1. Name another file"),
-        ('{"format": "nbagent conversation", "version": 1, "messages": [{}]}', "a message that can't be read"),
+        ('{"format": "nbagent conversation", "version": 1, "messages": [{}]}', "can't be read"),
     ],
 )
 def test_errors_name_the_problem_with_the_file(text, said, tmp_path):

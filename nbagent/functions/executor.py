@@ -183,7 +183,10 @@ class ToolExecutor:
             definition = self._validate(state)
             await self._ask_approval(state, definition)
             if "In Python:" in definition.description:
-                state.fields["python"] = _python_of(state, definition)
+                from nbagent.functions.in_python import python_of
+                from nbagent.functions.validation import as_json_data
+
+                state.fields["python"] = python_of(definition, as_json_data(state.arguments))
             value = await _await_if_needed(self.registry.before_call(definition, state.arguments))
             if value is None:
                 value = await self._call(state, definition)
@@ -462,13 +465,6 @@ def _is_being_cancelled() -> bool:
 
 def _edited_note(arguments: dict[str, Any]) -> str:
     return f"The user changed the arguments to {json.dumps(arguments, ensure_ascii=False, default=str)}.\n"
-
-
-def _python_of(state: _CallState, definition: FunctionDefinition) -> str | None:
-    from nbagent.functions.in_python import python_of
-    from nbagent.functions.validation import as_json_data
-
-    return python_of(definition, as_json_data(state.arguments))
 
 
 def _own_schema(definition: FunctionDefinition) -> FunctionSchema:

@@ -60,7 +60,7 @@ def serve(arguments: argparse.Namespace, announce: Callable[[str], None]) -> Non
         ServerSettings(
             tokens=[token for token in named if token],
             token_file=arguments.token_file,
-            hosts=arguments.allow_host or hosts_for(arguments.host),
+            hosts=arguments.allow_host or (LOOPBACK_HOSTS if arguments.host in _LOOPBACK else ["*"]),
             origins=arguments.origin,
             models=arguments.model,
             limits=Limits(max_cost=arguments.max_cost),
@@ -124,11 +124,6 @@ def with_token(settings: ServerSettings) -> tuple[ServerSettings, list[str]]:
         return settings, []
     token = secrets.token_urlsafe(32)
     return replace(settings, tokens=[token]), [f"token: {token}"]
-
-
-def hosts_for(host: str) -> tuple[str, ...]:
-    """Return the default host names of a server at this address."""
-    return LOOPBACK_HOSTS if host in _LOOPBACK else ("*",)
 
 
 def _make_app(targets: list[str], settings: ServerSettings, store: str, ttl_s: float | None) -> GracefulApp:

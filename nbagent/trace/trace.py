@@ -81,7 +81,7 @@ class Trace:
         self.recorder = Recorder(keep_results, max_bytes)
         self._file: TraceFile | None = None
         #: Agents call this with every event.
-        self.record: Callable[[Event], None] = self.recorder.record if is_recording else _ignore
+        self.record: Callable[[Event], None] = self.recorder.record if is_recording else lambda _: None
         #: Called with this trace and each recorded event of runs that start from now on. They must not raise.
         self.observers: list[Callable[[Trace, Event], None]] = []
 
@@ -641,7 +641,3 @@ def unknown_run(run_id: object) -> ConfigurationError:
 
 
 _NOT_RECORDING = "nothing is recorded, since the agent was made with trace=False"
-
-
-def _ignore(_event: Event) -> None:
-    """Discard an event."""

@@ -45,7 +45,11 @@ def read_output(output: dict[str, Any]) -> list[dict[str, Any]]:
             return [_text("Raised:\n" + _short("\n".join(shown)))]
     data = output["data"]
     heading = "Returned" if output["output_type"] == "execute_result" else "Displayed"
-    images = [_image(kind, data[kind]) for kind in IMAGE_TYPES if kind in data]
+    images = [
+        {"type": "image", "media_type": kind, "data": data[kind].replace("\n", "")}
+        for kind in IMAGE_TYPES
+        if kind in data
+    ]
     text = data.get("text/plain", "" if images else f"({', '.join(data)})")
     if WIDGET_TYPE in data:
         text = f"{text} (a widget)"
@@ -58,7 +62,3 @@ def _short(text: str) -> str:
 
 def _text(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
-
-
-def _image(kind: str, data: str) -> dict[str, Any]:
-    return {"type": "image", "media_type": kind, "data": data.replace("\n", "")}

@@ -116,14 +116,10 @@ def _value(shell: Any, action: argparse.Action, words: Sequence[str], typed: str
     return (), typed, "value"
 
 
-def _is_model(value: Any) -> bool:
-    return isinstance(value, type) and hasattr(value, "model_json_schema")
-
-
 #: Whether a variable fits an option.
 _VARIABLES: dict[str, Callable[[Any], bool]] = {
     "map": lambda value: type(value).__name__ in ("DataFrame", "Series"),
-    "shape": _is_model,
+    "shape": lambda value: isinstance(value, type) and hasattr(value, "model_json_schema"),
 }
 
 

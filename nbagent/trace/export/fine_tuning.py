@@ -41,7 +41,7 @@ def examples(tables: Mapping[str, Sequence[Row]], run_ids: Collection[str] | Non
 def _example(messages: list[LLMMessage], tools: Functions | None) -> dict[str, Any] | None:
     """An example, or None if it has a call that could not run or an empty answer."""
     calls = [call for message in messages for call in message.tool_calls or ()]
-    if not all(map(_could_run, calls)) or not _has_content(messages[-1]):
+    if not all(call.raw is None and _NAME.fullmatch(call.name) for call in calls) or not _has_content(messages[-1]):
         return None
     example: dict[str, Any] = {"messages": list(map(_message, filter(_has_content, messages)))}
     if tools:
@@ -51,10 +51,6 @@ def _example(messages: list[LLMMessage], tools: Functions | None) -> dict[str, A
 
 def _has_content(message: LLMMessage) -> bool:
     return bool(message.tool_calls) or not is_blank(message)
-
-
-def _could_run(call: FunctionCall) -> bool:
-    return call.raw is None and _NAME.fullmatch(call.name) is not None
 
 
 def _function(tool: Mapping[str, Any]) -> dict[str, Any]:

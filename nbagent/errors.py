@@ -40,6 +40,7 @@ Messages name the wrong value and the remedy. No message, attribute or repr ever
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from nbagent.text import without_keys
@@ -256,13 +257,22 @@ class ToolArgumentsError(ToolError):
     """The arguments don't fit the tool's schema. The message is the feedback for the model.
 
     `kind` ("missing", "unexpected", "type", "value" or "json") and `field` (`filters[0].name`) describe the first
-    error.
+    error, and `problems` has a line for each.
     """
 
-    def __init__(self, message: str, *, tool: str = "", kind: str | None = None, field: str | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        tool: str = "",
+        kind: str | None = None,
+        field: str | None = None,
+        problems: Iterable[str] = (),
+    ) -> None:
         super().__init__(message, tool=tool)
         self.kind = kind
         self.field = field
+        self.problems = tuple(problems)
 
 
 class ToolTimeoutError(ToolError):

@@ -95,10 +95,12 @@ def unknown_tool(name: str, names: Iterable[str]) -> UnknownToolError:
 
 def _feedback(definition: FunctionDefinition, problems: list[ArgumentProblem]) -> ToolArgumentsError:
     parameters = definition.parameters or {}
-    errors = "\n".join(f"  - {problem}" for problem in problems[:_MAX_PROBLEMS])
+    lines = [*map(str, problems[:_MAX_PROBLEMS])]
+    errors = "\n".join(f"  - {line}" for line in lines)
     shape = json.dumps(example(parameters, parameters), ensure_ascii=False, default=str)
     text = _FEEDBACK.format(tool=definition.name, errors=errors, shape=shape)
-    return ToolArgumentsError(text, tool=definition.name, kind=problems[0].kind, field=problems[0].path)
+    kind, path = problems[0].kind, problems[0].path
+    return ToolArgumentsError(text, tool=definition.name, kind=kind, field=path, problems=lines)
 
 
 def as_json_data(arguments: dict[str, Any]) -> dict[str, Any]:

@@ -56,7 +56,7 @@ class ClientForms:
             raise ToolDeniedError(NOBODY, tool=call.name) from None
         if not self._box._view_count:
             raise ToolDeniedError(NOBODY, tool=call.name)
-        form = ApprovalForm(call, where_asked(call, definition))
+        form = ApprovalForm(call, definition, where_asked(call, definition))
         source = current.get().call.source
         asks = render.printable(f"{'A client' if source == 'http' else source} calls a tool:")
         shown = self._widgets.VBox([self._widgets.HTML(render.output_html(render.note_html(asks))), form.box])

@@ -28,7 +28,7 @@ from nbagent.core.messages import FunctionCall
 from nbagent.core.render import markdown as render
 from nbagent.core.render.arguments import arguments_text
 from nbagent.core.render.control_chars import show_all_chars
-from nbagent.errors import ToolDeniedError
+from nbagent.errors import ToolArgumentsError, ToolDeniedError
 from nbagent.functions.allowances import Allow
 from nbagent.functions.elicitation import Question
 from nbagent.functions.preview import PreviewedCall
@@ -91,7 +91,7 @@ class NotebookApprover:
             raise ToolDeniedError(text, tool=call.name)
         with self._while_asking(call) as show_edited:
             if _takes_clicks():
-                form = ApprovalForm(call, where)
+                form = ApprovalForm(call, definition, where)
                 try:
                     answer = await form.ask(self._patience())
                 finally:
@@ -129,16 +129,18 @@ def _takes_clicks() -> bool:
 
 class ApprovalForm:
     """A question about one call, with buttons, in the widget `box`. The user can also edit the arguments, allow later
-    calls, or say why not.
+    calls, or say why not. Edited arguments must fit the tool's `definition`.
 
     Create it on the event loop that waits for the answer. Clicks may arrive on any thread.
     """
 
-    def __init__(self, call: FunctionCall, where: str = HERE, language: str = "") -> None:
+    def __init__(
+        self, call: FunctionCall, definition: FunctionDefinition | None = None, where: str = HERE, language: str = ""
+    ) -> None:
         import ipywidgets as widgets
 
         t = translator(language)
-        self._call, self._where, self._language = call, where, language
+        self._call, self._definition, self._where, self._language = call, definition, where, language
         self._loop = asyncio.get_running_loop()
         self._shown: asyncio.Future[None] = self._loop.create_future()
         #: Whether no front end showed the form in time.
@@ -276,6 +278,8 @@ class ApprovalForm:
 
     def _approve(self) -> None:
         """Approve with the arguments in the form, or show the error below them."""
+        from nbagent.functions.validation import validate_arguments  # loaded with the first call
+
         text, problem = self._arguments.value, ""
         try:
             if self._text_argument is None:
@@ -286,8 +290,12 @@ class ApprovalForm:
                 problem = 'The arguments are a JSON object: {"name": value, …}'
             elif isinstance(self._call, Question):
                 problem = self._call.problem(arguments)
+            elif self._definition is not None:
+                validate_arguments(self._definition, arguments)
         except ValueError as error:
             problem = f"This is not JSON: {error}"
+        except ToolArgumentsError as error:
+            problem = "; ".join(error.problems)
         if problem:
             said = f'<span class="nbagent-bad">{render.escape(problem)}</span>'
             self._problem.value = f'<div class="nbagent {render.NO_TEX}" role="alert">{said}</div>'

@@ -327,7 +327,7 @@ class PanelConversation:
 
     async def _approve(self, prompt: PendingPrompt, call: FunctionCall, definition: FunctionDefinition) -> Answer:
         self._process_events()  # the run's start would discard what is shown from here on
-        entry, form = prompt.entry, ApprovalForm(call, where_asked(call, definition), self.language)
+        entry, form = prompt.entry, ApprovalForm(call, definition, where_asked(call, definition), self.language)
         key = current.get().call.tool_call_id
         name = entry.add_below({"widget": form.box.model_id})
         try:

@@ -100,7 +100,7 @@ def test_the_question_says_where_the_call_runs(source, where):
     assert where_asked(call, FunctionDefinition("wipe", "Wipe.", {}, print, source=source)) == where
 
     async def title():
-        return ApprovalForm(call, where).box.children[0].value
+        return ApprovalForm(call, None, where).box.children[0].value
 
     page = asyncio.run(title())
     assert f"wipe asks to run {where}" in html.unescape(re.sub("<[^>]*>", "", page))
@@ -139,6 +139,22 @@ def test_an_approval_may_last_for_the_session_unless_arguments_were_edited(place
         approve(children)
 
     assert [answered(act) for act in (approve, edit, cancel)] == [answer, {"code": "y = 2"}, answer]
+
+
+def test_edited_arguments_that_the_tool_would_reject_are_reported_and_not_approved():
+    wipe = FunctionDefinition("wipe", "", {"properties": {"n": {"type": "integer"}}, "required": ["n"]}, dict)
+
+    async def ask():
+        form = ApprovalForm(FunctionCall("wipe", {"n": 1}, "c"), wipe)
+        _, text, problem, buttons = form.box.children
+        text.value = '{"m": 1}'
+        buttons.children[0].click()
+        assert "n: required field is missing" in problem.value
+        text.value = '{"n": 2}'
+        buttons.children[0].click()
+        return await form.answer()
+
+    assert asyncio.run(ask()) == {"n": 2}
 
 
 def test_a_denial_may_have_a_reason():

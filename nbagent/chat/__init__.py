@@ -1,1 +1,3 @@
-"""Displays a conversation in cells, the panel and the server's page: runs as HTML, the state of a panel, its script."""
+"""Displays a conversation in cells, the panel and the server's page: the HTML of runs, the panel's state, and its
+script.
+"""

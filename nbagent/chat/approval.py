@@ -25,9 +25,9 @@ LINE_CHARS = 100
 
 
 def asks_html(call: FunctionCall, where: str, room: float = math.inf, language: str = "") -> tuple[str, int]:
-    """The question with as many lines of the call as fit, and the number of lines left out.
+    """Return the question, with as many lines of the call as fit, and the number of omitted lines.
 
-    `role="alert"` makes screen readers read it out.
+    `role="alert"` makes screen readers read the question out.
     """
     name = f"<strong>{render.escape(render.readable_name(call.name))}</strong>"
     t = translator(language)
@@ -87,7 +87,7 @@ def _beginning(text: str, room: float) -> tuple[str, int]:
 
 
 def where_asked(call: FunctionCall, definition: FunctionDefinition, here: str = HERE) -> str:
-    """Where a call would run, or what its preview says it would do, and for which agent."""
+    """Describe where a call would run, or what its preview says it would do, and which agent makes the call."""
     if isinstance(call, Question):
         return here
     if isinstance(call, PreviewedCall):

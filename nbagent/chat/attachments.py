@@ -36,17 +36,17 @@ class Attachment:
 
     @property
     def is_mention(self) -> bool:
-        """Whether the prompt's text names it. If so, it is attached again when the edited text is sent."""
+        """Whether the prompt's text names the attachment. If so, it is attached again when the edited text is sent."""
         return self.name.startswith(("@", "/"))
 
     @property
     def tokens(self) -> int:
-        """An estimate of its tokens."""
+        """An estimate of the attachment's tokens."""
         return estimate_tokens(LLMMessage("user", self.content))
 
 
 def with_attachments(text: str, attachments: Iterable[Attachment]) -> Content:
-    """The content of a prompt.
+    """Return the content of a prompt: its text, followed by the attachments.
 
     >>> print(with_attachments("Odd? @n", [Attachment("@n", "int 3", "3")]))
     Odd? @n

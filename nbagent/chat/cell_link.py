@@ -1,4 +1,4 @@
-"""Names the cell that a prompt came from. If the cell exists, `answer_buttons.js` makes it a button."""
+"""Names the cell that a prompt came from. If the cell exists, `answer_buttons.js` turns the name into a button."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """One turn in the panel: the user's prompt and the answer.
 
-A `PanelEntry` follows a turn's run and has the state that panels show. `past_turn` makes one from the history and the
-trace.
+A `PanelEntry` follows a turn's run and has the state that panels show. `past_turn` creates an entry from the history
+and the trace.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Piece = dict[str, Any]
 
 
 class PanelEntry:
-    """One turn: the prompt, the pieces of the transcript, and below them errors and approval forms.
+    """One turn: the prompt, the pieces of the transcript, and then errors and approval forms.
 
     `message` opens the turn in the history. Call all methods on one event loop.
     """
@@ -87,7 +87,7 @@ class PanelEntry:
     def add_below(self, piece: Piece) -> str:
         """Show a piece below the answer: `{"html": …}`, `{"widget": id}`, or `{"ask": {"id": …, "html": …}}`.
 
-        Returns its name, for `remove_below`.
+        Returns the piece's name, for `remove_below`.
         """
         self._below[name := new_id("b")] = piece
         self._state = None
@@ -117,13 +117,13 @@ class PanelEntry:
             self.versions, self._state = versions, None
 
     def spoken_text(self) -> str:
-        """The start of the answer for screen readers: its text as rendered, without markup."""
+        """The start of the answer for screen readers: the text as rendered, without markup."""
         said = " ".join(segment.text for segment in self.transcript.segments if segment.kind == "text")
         shown = re.sub(r"</?span[^>]*>", "", render.markdown_to_html(said[:SPOKEN_CHARS]))
         return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", shown)).split())
 
     def html(self) -> str:
-        """The turn as panels show it, as HTML that needs no kernel."""
+        """The HTML of the turn as panels show it. It needs no kernel."""
         state = self.state()
         pieces = [state["pieces"][name].get("html", "") for name in state["order"]]
         return "".join([state.get("question", ""), *pieces])

@@ -26,7 +26,9 @@ _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 
 
 def from_bytes(name: str, data: bytes, remedy: str) -> Attachment:
-    """The content of a file with this name. Raises `ConfigurationError` with the `remedy` if it can't be attached."""
+    """Create the attachment of a file from its content. Raises `ConfigurationError` with the `remedy` if the file can't
+    be attached.
+    """
     if len(data) > MAX_FILE_BYTES:
         raise not_attached(name, f"it has more than {MAX_FILE_BYTES // 10**6} MB. {remedy}")
     if image_media_type(data):
@@ -53,14 +55,16 @@ def from_bytes(name: str, data: bytes, remedy: str) -> Attachment:
 
 
 def from_image(name: str, value: Any) -> Attachment:
-    """An image in any form that messages accept. Raises `ConfigurationError`."""
+    """Create the attachment of an image, in any form that messages accept. Raises `ConfigurationError` if the image
+    can't be read.
+    """
     parts = [image_part(value)]
     size = [f"{'×'.join(map(str, image.size or ()))} {image.format}" for image in images_in(parts)]
     return Attachment(name, " ".join(["image", *size]), parts)
 
 
 def checked(name: str, about: str, content: Content) -> Attachment:
-    """The attachment. Its description says if secrets in it are hidden."""
+    """Create the attachment. Its description says whether secrets in it are hidden."""
     texts = [part.get("text", "") for part in parts_of(content)]
     is_masked = any(HIDDEN in text for text in texts)
     return Attachment(name, f"{about}, secrets hidden" if is_masked else about, content)

@@ -21,7 +21,7 @@ PANEL_STYLE = APPROVAL_STYLE + render.style_html(_FOLDER / "panel.css")
 
 
 def translator(language: str) -> Callable[[str], str]:
-    """A function that translates English words into a language, given by its code.
+    """Return a function that translates English words into the language with this code.
 
     >>> translator("zh-CN")("Deny"), translator("fr")("Deny")
     ('拒绝', 'Deny')

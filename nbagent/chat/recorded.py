@@ -25,8 +25,8 @@ def rows_in(trace: Trace) -> Rows:
 
 
 def rows_to_keep(trace: Trace) -> Rows:
-    """The rows as JSON data, to be kept with the messages. Unknown values are left out, and so is everything that the
-    messages contain.
+    """The rows as JSON data, to be kept with the messages. Unknown values and everything that the messages contain are
+    omitted.
     """
     rows = rows_in(trace)
     own = {row["run_id"] for row in rows["runs"] if not row.get("parent_run_id")}
@@ -47,7 +47,7 @@ def kept_rows(several: Sequence[Rows]) -> Rows:
 class Recorded:
     """Finds the trace rows that belong to messages. A row is empty if the trace did not record the message.
 
-    `timings`: whether to show how long things took.
+    `timings`: whether to show durations.
     """
 
     def __init__(self, recorded: Trace | Rows, *, timings: bool = True) -> None:
@@ -98,7 +98,7 @@ class Recorded:
         return self._tools.get((self._call_ids.get(message.message_id), wire_id), {})
 
     def notes(self, run: Row) -> list[Row]:
-        """A run's notes: the history was trimmed or summarised, or another model was used."""
+        """A run's notes, such as that the history was trimmed or summarised, or that another model was used."""
         return [*self._notes.get(run.get("run_id", ""), [])]
 
     def entered(self, message: LLMMessage) -> float:

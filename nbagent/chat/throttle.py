@@ -15,7 +15,7 @@ CHARS_PER_SECOND, OVERHEAD_CHARS = 28_000, 800
 
 
 class Throttle:
-    """Calls `paint` if there is something new: at most 15 times a second, and less often if painting is slow.
+    """Calls `paint` when there is something new, at most 15 times a second, or less often if painting is slow.
 
     `paint()` returns the number of characters sent. Call all methods on one event loop.
     """

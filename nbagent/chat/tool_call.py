@@ -1,7 +1,7 @@
 """Tool calls as HTML: folded, with arguments, printed output, a preview of the result, time and outcome.
 
 Tables are shown as tables, and code as code. Images that the tool returned are below the call and always visible. The
-trace has everything in full.
+trace contains everything in full.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ class Segment:
         self.marks.update(mark for here in marks.values() for mark in here)
 
     def end_children(self) -> None:
-        """Mark unfinished runs as interrupted, since the call is over."""
+        """Mark unfinished runs as interrupted, because the call has ended."""
         for child in self.children.values():
             if not child.over:
                 child.mark_interrupted()
@@ -206,7 +206,8 @@ class Transcript:
     def call_waits(self, key: str | None, *, stays: bool = False) -> Iterator[None]:
         """Hide a call's block while an approval form shows the call. `key` is its `tool_call_id`.
 
-        If it `stays` visible, because the form shows something else, it says that it waits.
+        With `stays`, the block remains visible, because the form shows something else, and says that the call is
+        waiting.
         """
         self._waiting.append((key, stays))
         try:
@@ -412,11 +413,11 @@ class Transcript:
         return [*pieces, closing] if (closing := self._closing_html()) else pieces
 
     def bundles(self) -> list[MimeBundle]:
-        """The transcript as mimebundles: one for each segment, or each part of a long one. The first bundle contains
-        the style.
+        """The transcript as mimebundles: one for each segment, or for each part of a long segment. The first bundle
+        contains the style.
 
-        The status or footer follows the text in the last bundle, or has its own bundle. The final bundles don't depend
-        on how the text arrived.
+        The status or footer follows the text in the last bundle or is a bundle of its own. The final bundles don't
+        depend on how the text arrived.
         """
         blocks = [block for group in self._groups() for block in self._blocks(group)]
         if rest := blocks[MAX_DISPLAYS - 1 :]:

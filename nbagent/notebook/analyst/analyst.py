@@ -27,8 +27,8 @@ _MAX_ITERATIONS = 60
 class Analyst(Toolset):
     """A notebook's tools, and a prompt that explains how to use them.
 
-    - `document`: the notebook to work in. With None, it is the notebook that the prompt came from, and its variables
-      can be read as well.
+    - `document`: the notebook to work in. None means the notebook that the prompt came from. The agent can then read
+      the kernel's variables as well.
     - `mode`, `seconds`: as in `notebook_tools`
 
     >>> Analyst(FileNotebook("report.ipynb")).join(agent)                   # doctest: +SKIP
@@ -47,7 +47,7 @@ class Analyst(Toolset):
 
     @property
     def is_on(self) -> bool:
-        """Whether an agent can use it."""
+        """Whether the analyst is switched on."""
         return bool(self.tools.names())
 
     def instructions(self) -> str:
@@ -55,7 +55,9 @@ class Analyst(Toolset):
         return self._prompt if self.is_on else ""
 
     def join(self, agent: Agent, prompt: str | None = None) -> None:
-        """Switch it on for an agent, which can then also write plans. `prompt` replaces the text of `PROMPT_FILE`."""
+        """Switch the analyst on for an agent, which can then also write plans. `prompt` replaces the text of
+        `PROMPT_FILE`.
+        """
         if self not in agent.toolsets:
             self._brought_plan = not any(isinstance(each, Plans) for each in agent.toolsets)
             agent.use(self, *([Plans()] if self._brought_plan else ()))
@@ -67,7 +69,7 @@ class Analyst(Toolset):
         agent.tools_off.discard(UPDATE_PLAN)
 
     def leave(self, agent: Agent) -> None:
-        """Switch it off, including for the agent's forks, which share it."""
+        """Switch the analyst off, for the agent and for its forks, which share it."""
         self.tools.set_tools([])
         agent.tools_off |= {UPDATE_PLAN} if self._brought_plan else set()
         if agent.limits is self._limits[1]:
@@ -83,8 +85,8 @@ def analyst_agent(
 ) -> Agent:
     """A fork of an agent that writes, runs and fixes cells of a notebook, and plans.
 
-    It continues the conversation and keeps the agent's tools. `prompt` replaces the text of `PROMPT_FILE`; `Analyst`
-    describes the other arguments.
+    The fork continues the conversation and keeps the agent's tools. `prompt` replaces the text of `PROMPT_FILE`;
+    `Analyst` describes the other arguments.
 
     >>> analyst = analyst_agent(agent, FileNotebook("report.ipynb"), mode="auto")   # doctest: +SKIP
     >>> await analyst.chat("What drives churn in data/churn.csv?")                  # doctest: +SKIP
@@ -95,5 +97,5 @@ def analyst_agent(
 
 
 def analyst_of(agent: Agent) -> Analyst | None:
-    """The analyst that an agent has, on or off."""
+    """The agent's analyst, whether it is switched on or off; None if it has none."""
     return next((each for each in agent.toolsets if isinstance(each, Analyst)), None)

@@ -32,9 +32,9 @@ _SHOWN_CHARS = 100
 class Problem:
     """A problem in a cell. `number` is the cell's position, counted from 1.
 
-    - "failed": it raises an error, or was stopped
-    - "hidden": it needs a name that no cell above it defines
-    - "differs": its outputs differ from the saved ones
+    - "failed": the cell raises an error, or was stopped
+    - "hidden": the cell needs a name that no cell above it defines
+    - "differs": the cell's outputs differ from the saved ones
     """
 
     number: int
@@ -48,7 +48,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """How many code cells ran, and their problems.
+    """The number of code cells that ran, and their problems.
 
     >>> print(Verification(2, (Problem(3, "b2", "failed", "raises KeyError: 'price'"),)))
     Of 2 code cells, 1 has a problem:

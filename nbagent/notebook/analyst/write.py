@@ -62,7 +62,7 @@ class NotebookResult:
     analyst has finished.
 
     - `answer`: the analyst's last answer; "" if it was not needed
-    - `changes`: one for each cell whose source changed
+    - `changes`: one change for each cell whose source changed
     - `verification`: the final check in a fresh kernel
     - `runs`: the results of the agent's runs. `cost` is their total cost in US dollars, or None if a price is unknown
     """
@@ -79,7 +79,7 @@ class NotebookResult:
 
     @property
     def unfinished(self) -> str:
-        """Why the analyst did not finish, in a sentence; "" if it did, or was not needed."""
+        """A sentence that says why the analyst did not finish; "" if it finished or was not needed."""
         if not self.runs or (self.runs[-1].status == "ok" and (self.changes or self.verification.cells)):
             return ""
         last = self.runs[-1]
@@ -121,8 +121,8 @@ async def write_notebook(
 
     - `agent`: its model, tools and limits are used; by default `Agent()`
     - `kernel`: the name of an installed kernel; by default the notebook's, `python3` for a new one
-    - `seconds`: for each cell
-    - `tell`: called with the progress
+    - `seconds`: how long each cell may run
+    - `tell`: a function that is called with the progress
 
     Raises ConfigurationError if the file is not a notebook, and `ProviderError` if the provider fails. The file keeps
     the work so far.
@@ -152,7 +152,7 @@ async def fix_notebook(
     seconds: float = CELL_SECONDS,
     tell: Callable[[Progress], None] | None = None,
 ) -> NotebookResult:
-    """Run a notebook file from top to bottom, and let an analyst fix failing cells until all run.
+    """Run a notebook file from top to bottom, and let an analyst fix failing cells until all cells run.
 
     The file gets the last run's outputs. A notebook without faults needs no model. `write_notebook` describes the
     arguments.

@@ -1,7 +1,7 @@
 """Shows a transcript: below a cell, in displays that are updated in place, or in a terminal, line by line.
 
-Each segment has its own display, so a complete segment is not drawn again: an unfolded tool call stays open while the
-answer streams.
+Each segment has its own display, so a complete segment is not drawn again. An unfolded tool call therefore stays open
+while the answer streams.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class CellView:
     """Shows a transcript in the running cell.
 
     `show(index, bundle)` creates the next display, or updates the display with this index. If nobody is watching
-    (`live=False`: nbclient, nbval), there is one display, at the end.
+    (`live=False`, as under nbclient and nbval), a single display is shown at the end.
     """
 
     def __init__(self, transcript: Transcript, show: Callable[[int, MimeBundle], Any], *, live: bool = True) -> None:
@@ -61,7 +61,7 @@ class CellView:
             self._throttle.request(at_once=bool(waited and not self.transcript.status))
 
     def wait_for(self, what: str) -> None:
-        """Show what the prompt is waiting for, until it is sent."""
+        """Until the prompt is sent, show what it is waiting for."""
         self.transcript.status = f"waiting for {what}"
         if self.live:
             self._throttle.now()
@@ -106,7 +106,9 @@ class CellView:
 
 
 class TerminalView:
-    """Shows a transcript in a terminal, where nothing can be repainted: text as it arrives, the rest as lines."""
+    """Shows a transcript in a terminal, where nothing can be repainted. Text is printed as it arrives, the rest line by
+    line.
+    """
 
     def __init__(self, transcript: Transcript) -> None:
         self.transcript = transcript

@@ -1,1 +1,3 @@
-"""The notebook as a document that an agent can read, change, run and undo: open in a page (`live`), or in a file."""
+"""The notebook as a document, open in a page (`live`) or in a file: an agent can read it, change it, run its cells and
+undo changes.
+"""

@@ -41,21 +41,21 @@ class NotebookCell:
 
     @property
     def error(self) -> dict[str, Any] | None:
-        """The error output, if it has one."""
+        """The cell's error output, or None."""
         return next((output for output in self.outputs if output["output_type"] == "error"), None)
 
     @property
     def outputs_hash(self) -> str:
-        """A hash of its outputs."""
+        """A hash of the cell's outputs."""
         return digest(json.dumps(self.outputs, sort_keys=True))
 
     def marked(self, run_id: str | None) -> NotebookCell:
-        """The cell marked with a run's id, or without a mark for None."""
+        """Return the cell marked with a run's id, or without a mark if `run` is None."""
         rest = {key: value for key, value in self.metadata.items() if key != OURS}
         return replace(self, metadata={**rest, OURS: {"run": run_id}} if run_id is not None else rest)
 
     def to_nbformat(self) -> dict[str, Any]:
-        """Return it as a cell of a notebook's JSON."""
+        """Convert the cell to a cell of a notebook's JSON."""
         data: dict[str, Any] = {"cell_type": self.kind, "id": self.id, "metadata": self.metadata, "source": self.source}
         if self.kind == "code":
             data |= {"execution_count": self.execution_count, "outputs": self.outputs}
@@ -65,7 +65,7 @@ class NotebookCell:
 
     @classmethod
     def from_nbformat(cls, data: dict[str, Any]) -> NotebookCell:
-        """Create it from a cell of a notebook's JSON. Before nbformat 4.5, cells have no ids."""
+        """Create a cell from a cell of a notebook's JSON. Before nbformat 4.5, cells have no ids."""
         return cls(
             data["cell_type"],
             data["source"],

@@ -1,6 +1,6 @@
-"""Agents' changes to a notebook, kept in its own metadata, so that they can be shown and undone after a reload.
+"""Agents' changes to a notebook. They are kept in its own metadata, so they can be shown and undone after a reload.
 
-The journal is a list under `metadata.nbagent.changes`, oldest first. Each change has the data to undo it.
+The journal is a list under `metadata.nbagent.changes`, oldest first. Each change includes the data to undo it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Change:
 
     - `before`: for an edit, the source before it; for a deletion, the whole cell in nbformat's form
     - `after`: the digest of the source after the change. If the cell's current source has another digest, somebody has
-      changed it since, and undo skips it
+      edited the cell since, and undo skips it
     - `shown`: for an edit or a run, the cell's earlier outputs and count in nbformat's form
     - `below`: for a move or a deletion, the id of the cell that was above it; "" if it was the first cell
     """
@@ -45,15 +45,16 @@ class Change:
         return source
 
     def to_json(self) -> dict[str, Any]:
-        """The entry in the journal, without fields that are None."""
+        """The change as an entry in the journal, without fields that are None."""
         return {key: value for key, value in asdict(self).items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class CellDiff:
-    """A changed cell: its source before and after, None where the cell does not exist.
+    """A changed cell: its source before and after the change. A source is None if the cell did not exist then.
 
-    `number` is the cell's current position, counted from 1. For a deleted cell, it is the earlier position, or 0.
+    `number` is the cell's current position, counted from 1. For a deleted cell, it is the position before the deletion,
+    or 0 if that is unknown.
     """
 
     number: int

@@ -1,4 +1,4 @@
-"""`NotebookDocument`: reads, changes and runs cells of a notebook in an open page or a file, and undoes changes.
+"""`NotebookDocument`: reads, changes and runs the cells of a notebook in an open page or a file, and undoes changes.
 
 A back end implements a few atomic primitives: `LiveNotebook` through the page that shows the notebook, `FileNotebook`
 on a file with its own kernel.
@@ -41,10 +41,10 @@ class CellChangedError(ToolError):
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A change that waits for approval: its safe HTML, and the new source if the user may edit that.
+    """A change that waits for approval: its safe HTML, and the new source if the user may edit it.
 
-    It appears in the cell with the id `cell_id`, or below that cell if a cell would be added. None is the end of the
-    notebook, and "" the top.
+    It appears in the cell with the id `cell_id`, or below that cell if a cell would be added. If `cell_id` is None, it
+    appears at the end of the notebook; if "", at the top.
     """
 
     html: str
@@ -108,7 +108,7 @@ class NotebookDocument(ABC):
         return cells[place]
 
     async def read(self, cell_id: str, outputs: bool = True) -> Content:
-        """A cell as a model reads it: its source, and its outputs as text, tables and images, without secrets."""
+        """Return a cell as a model reads it: the source, and the outputs as text, tables and images, without secrets."""
         cells, place = await self._placed(cell_id)
         return read_cell(cells[place], place + 1, outputs=outputs)
 
@@ -171,7 +171,7 @@ class NotebookDocument(ABC):
     async def run(self, cell_id: str, seconds: float = CELL_SECONDS) -> NotebookCell:
         """Run a code cell and wait until it ends. Returns the cell with its outputs, including any error.
 
-        It is stopped after `seconds`. A cell that is not code is returned unchanged.
+        The cell is stopped after `seconds`. A cell that is not code is returned unchanged.
         """
         cell = await self.cell(cell_id)
         if cell.kind != "code":
@@ -195,8 +195,8 @@ class NotebookDocument(ABC):
         return shown if cell.outputs else None
 
     def show_proposal(self, proposal: Proposal, answer: Callable[[bool | str], None]) -> Callable[[], None]:
-        """Show a change in its place until it is approved or denied, if the back end can. Returns a function that
-        removes it.
+        """If the back end can, show a change in its place until it is approved or denied. Returns a function that
+        removes the change from view.
         """
         return lambda: None
 
@@ -205,7 +205,7 @@ class NotebookDocument(ABC):
         return [Change(**entry) for entry in (await self._note()).get("changes", ())]
 
     async def diff(self, run_id: str | None = None) -> list[CellDiff]:
-        """The overall change to each cell by a run, by default the last one, in the order of the changes."""
+        """A run's overall change to each cell, in the order of the changes. The default is the last run."""
         _, changes = _of_run(await self.changes(), run_id)
         now = {cell.id: (number, cell.source) for number, cell in enumerate(await self.cells(), 1)}
         before: dict[str, str | None] = {}
@@ -218,7 +218,8 @@ class NotebookDocument(ABC):
     async def undo(self, run_id: str | None = None) -> list[str]:
         """Undo a run's changes, by default the last run's.
 
-        A cell that somebody has changed since is skipped, and stays in the journal. Returns the ids of skipped cells.
+        A cell that somebody has changed since then is skipped and stays in the journal. Returns the ids of skipped
+        cells.
         """
         async with self._changing():
             kept: dict[str, None] = {}

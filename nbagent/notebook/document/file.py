@@ -22,13 +22,14 @@ NEW = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "py
 
 
 class FileNotebook(NotebookDocument):
-    """A notebook file of nbformat 3 or 4. Each change is saved immediately. The first one creates a missing file.
+    """A notebook file of nbformat 3 or 4. Each change is saved immediately. The first change creates the file if it is
+    missing.
 
     Unchanged parts stay identical byte for byte, as do the file's indentation, line endings and key order. Only cell
     ids, which nbformat 4.5 requires, are added to older files. If another program saves the file, that version is used.
 
-    Cells run in the notebook's own kernel, in the file's folder. The first run starts it, and it ends with the
-    `async with` block. `kernel` is the name of an installed kernel, by default the notebook's.
+    Cells run in the notebook's own kernel, in the file's folder. The first run starts the kernel, and the kernel ends
+    with the `async with` block. `kernel` is the name of an installed kernel, by default the notebook's.
 
     >>> async with FileNotebook("report.ipynb") as document:                        # doctest: +SKIP
     ...     cell = await document.insert("1 + 1")
@@ -61,7 +62,7 @@ class FileNotebook(NotebookDocument):
 
     @property
     def is_new(self) -> bool:
-        """Whether there is no file yet."""
+        """Whether the file does not exist yet."""
         return self._seen is None
 
     @property

@@ -1,8 +1,8 @@
 """Runs code as a cell of this kernel, and passes its outputs to the caller instead of the running cell.
 
-IPython runs the code like any cell: with history, `Out`, magics, top-level `await` and plots. Its outputs belong to a
-separate request, which no page has sent, so no page shows them. The kernel itself receives them on its IOPub channel,
-as pages do (https://jupyter-client.readthedocs.io/en/stable/messaging.html).
+IPython runs the code like any cell: with history, `Out`, magics, top-level `await` and plots. The code's outputs belong
+to a separate request, which no page has sent, so no page shows them. The kernel itself receives them on its IOPub
+channel, as pages do (https://jupyter-client.readthedocs.io/en/stable/messaging.html).
 """
 
 from __future__ import annotations
@@ -61,11 +61,12 @@ class KernelRunner:
         on_outputs: Callable[[list[Output]], None] | None = None,
         session: str = "",
     ) -> tuple[list[Output], int | None]:
-        """Run code on the main thread as the cell `cell_id`, and wait until it ends. Returns its outputs and count.
+        """Run code on the main thread as the cell `cell_id`, and wait until it ends. Returns its outputs and its
+        execution count.
 
         `on_outputs` is called with all outputs so far, at most 15 times a second, and at the end. The code is stopped
-        after `seconds`, or when this call is cancelled. The notebook's stop button ends it and cancels the caller. If
-        the kernel is busy with another cell, the code runs once that cell awaits something or ends.
+        after `seconds`, or when this call is cancelled. The notebook's stop button stops the code and cancels the
+        caller. If the kernel is busy with another cell, the code runs once that cell awaits something or ends.
         """
         loop = asyncio.get_running_loop()
         if self._listener is None:
@@ -193,7 +194,7 @@ class _CellRun:
 
 
 class Outputs:
-    """The outputs of one cell, from IOPub messages. They are added in one thread, and can be read in any other."""
+    """The outputs of one cell, from IOPub messages. One thread adds messages, and any other can read the outputs."""
 
     def __init__(self) -> None:
         self._outputs: list[Output] = []

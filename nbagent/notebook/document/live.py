@@ -1,8 +1,8 @@
 """A notebook that is open in JupyterLab or Notebook 7, as a document for its own kernel.
 
-A script that the kernel starts in the page (`live.js`) changes the shared notebook model. So the changes are part of
-the notebook's undo history, and other views and collaborators (`jupyter-collaboration`) see them. No extension of the
-server or of JupyterLab is needed.
+A script that the kernel starts in the page (`live.js`) changes the shared notebook model. The changes are therefore
+part of the notebook's undo history, and other views and collaborators (`jupyter-collaboration`) see them. No server or
+JupyterLab extension is needed.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class LiveNotebook(NotebookDocument):
         await self._ask("append", entry=entry, runs=KEPT_RUNS)
 
     def show_proposal(self, proposal: Proposal, answer: Callable[[bool | str], None]) -> Callable[[], None]:
-        """See `NotebookDocument`. All pages show it, including later ones."""
+        """See `NotebookDocument`. All pages of the notebook show the change, including pages opened later."""
         return self._host.propose(self, proposal, answer)
 
     async def _ask(self, op: str, **fields: Any) -> Any:
@@ -152,7 +152,8 @@ class _Shown:
 
 
 class NotebookPages(anywidget.AnyWidget):
-    """Runs `live.js` in each page that shows a notebook of this kernel. It is never displayed. See `notebook_pages`.
+    """Runs `live.js` in each page that shows a notebook of this kernel. This widget is never displayed. See
+    `notebook_pages`.
 
     A page sends:
 
@@ -191,7 +192,9 @@ class NotebookPages(anywidget.AnyWidget):
         return self._by_session.get(session) or only
 
     async def ask(self, notebook: LiveNotebook, request: dict[str, Any]) -> Any:
-        """Send a request to the notebook's newest page. If it is reloaded, the new page gets the same request."""
+        """Send a request to the notebook's newest page. If that page is reloaded, the new page receives the same
+        request.
+        """
         if current.get().main_waits:
             raise PageError(_BLOCKED)
         number, answer = next(self._numbers), Future[Any]()
@@ -312,7 +315,7 @@ class NotebookPages(anywidget.AnyWidget):
 
 @cache
 def notebook_pages() -> NotebookPages:
-    """This kernel's instance. Call it on the background loop."""
+    """Return this kernel's instance. Call this method on the background loop."""
     return NotebookPages()
 
 

@@ -1,4 +1,4 @@
-"""The modes of an agent in a notebook: what it may do without approval, as in code editors."""
+"""The modes of an agent in a notebook, which determine what it may do without approval, as in code editors."""
 
 from __future__ import annotations
 

@@ -35,8 +35,8 @@ class OwnKernel:
     async def run(self, source: str, seconds: float) -> tuple[list[dict[str, Any]], int | None]:
         """Run code. Returns its outputs (nbformat dicts, with an error last) and its execution count.
 
-        The code is interrupted after `seconds`, or after `MOST_CHARS` of output. If the kernel dies, the last output
-        says so.
+        The code is interrupted after `seconds`, or after `MOST_CHARS` characters of output. If the kernel dies, the
+        last output says so.
         """
         from nbclient.exceptions import DeadKernelError
         from nbformat.v4 import new_code_cell
@@ -69,7 +69,7 @@ class OwnKernel:
 
     @property
     def is_running(self) -> bool:
-        """Whether it has started, and has neither stopped nor died."""
+        """Whether the kernel has started, and has neither been stopped nor died."""
         return self._client is not None
 
     async def stop(self) -> None:
@@ -79,13 +79,15 @@ class OwnKernel:
             await client._async_cleanup_kernel()
 
     def widgets(self) -> dict[str, Any]:
-        """The state of all widgets so far, by id, as in a notebook's `metadata.widgets`."""
+        """The current state of all widgets, by id, as in a notebook's `metadata.widgets`."""
         self._client.set_widgets_metadata()
         saved: dict[str, Any] = self._client.nb.metadata.get("widgets", {}).get(WIDGET_STATES, {})
         return dict(saved.get("state", {}))
 
     async def start(self) -> None:
-        """Start the kernel unless it is running. Raises ConfigurationError if it is not installed or does not start."""
+        """Start the kernel unless it is running. Raises ConfigurationError if the kernel is not installed or does not
+        start.
+        """
         if self._client is not None:
             return
         from jupyter_client.kernelspec import KernelSpecManager, NoSuchKernel

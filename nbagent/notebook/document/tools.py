@@ -53,7 +53,7 @@ def notebook_tools(
 
 
 def notebook_tools_of(registry: FunctionRegistry) -> NotebookTools | None:
-    """The `NotebookTools` object that a registry's tools belong to; None if it has no notebook tools."""
+    """The `NotebookTools` object that a registry's tools belong to; None if the registry has no notebook tools."""
     for name in NOTEBOOK_TOOLS:
         definition = registry.get_function(name)
         owner = getattr(definition.func, "__self__", None) if definition is not None else None
@@ -65,8 +65,8 @@ def notebook_tools_of(registry: FunctionRegistry) -> NotebookTools | None:
 class NotebookTools:
     """The tools of one notebook for one agent.
 
-    They know which sources the model has read or written. A cell that the user has changed since is not overwritten;
-    the model receives its current source instead.
+    They keep track of the sources that the model has read or written. A cell that the user has changed since then is
+    not overwritten. The model receives its current source instead.
     """
 
     def __init__(self, document: NotebookDocument | None, mode: Mode, seconds: float) -> None:

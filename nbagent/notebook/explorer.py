@@ -114,7 +114,7 @@ class TraceExplorer(widgets.VBox):
         self._detail = widgets.HTML().add_class("nbagent-detail")
 
     def refresh(self) -> None:
-        """Read the trace again. Filters keep their values as long as the trace still has them."""
+        """Read the trace again. Filters keep their values if those still occur in the trace."""
         self._read = trace = self.trace.with_children()
         self._tables = {name: getattr(trace, name) for name in TABLES}
         runs, scores = self._tables["runs"], texts_by_target(trace.rows("scores"))

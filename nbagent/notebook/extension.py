@@ -34,8 +34,8 @@ _TYPED_LINE = re.compile(r"""^get_ipython\(\)\.run_line_magic\('agent', ['"](?:f
 
 
 def load(shell: Any) -> None:
-    """Register everything with a shell, and create the variable `agent` if that name is free. Calling it again does no
-    harm.
+    """Register everything with a shell, and create the variable `agent` if that name is free. Calling this function
+    again does no harm.
     """
     unload(shell)
     watch_cells()

@@ -2,8 +2,8 @@
 
 For `analysis.ipynb`, `analysis.agent.json` has the conversation with all branches, as `agent.save` writes it, and
 `analysis.agent.sqlite` has the trace, as `trace.stream_to` writes it. Neither contains secrets. A thread writes them
-after each turn, so no answer waits for the disk. When a cell ends, it waits for the thread. A third file is locked
-while this kernel keeps the conversation.
+after each turn, so no answer waits for the disk. The end of a cell waits for the thread. A third file is locked while
+this kernel keeps the conversation.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ def all_messages(kept: saved.Saved) -> list[LLMMessage]:
 class Keeper:
     """Writes the conversation of the agent in the variable `agent` to `path`, and its trace next to it.
 
-    It starts immediately, and ends with `end()`. Raises `ConfigurationError` if another kernel keeps its conversation
-    there, or if the folder is not writable.
+    The keeper starts immediately and stops with `end()`. Raises `ConfigurationError` if another kernel keeps its
+    conversation at `path`, or if the folder is not writable.
     """
 
     def __init__(self, shell: Any, path: Path) -> None:
@@ -319,12 +319,14 @@ def is_kept(agent: Agent) -> bool:
 
 
 def offer_for(agent: Agent) -> str:
-    """A sentence for this agent's empty panels about what `%agent restore` would restore; "" if there is nothing."""
+    """A sentence for this agent's empty panels that says what `%agent restore` would restore; "" if there is nothing to
+    restore.
+    """
     return next((keeper.offer for keeper in _current if keeper.keeps(agent)), "")
 
 
 def begin_keeping(shell: Any, path: Path) -> Keeper:
-    """Keep the conversation at this path from now on. Raises `ConfigurationError`."""
+    """From now on, keep the conversation at this path. Raises `ConfigurationError` if that is not possible."""
     if _current and _current[0].path == path:
         return _current[0]
     keeper = Keeper(shell, path)

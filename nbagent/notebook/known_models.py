@@ -22,7 +22,7 @@ from nbagent.providers.local_servers import local_servers
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """Facts about a model. Unknown ones are None."""
+    """Facts about a model. Unknown facts are None."""
 
     #: Its context window in tokens.
     window: int | None = None
@@ -71,7 +71,7 @@ def newest_first(models: Iterable[str]) -> list[str]:
 
 
 def is_special(model: str) -> bool:
-    """Whether the model's name says that it can't chat."""
+    """Whether the name of a model says that the model can't chat."""
     return _SPECIAL.search(model.lower()) is not None
 
 
@@ -142,9 +142,9 @@ def all_models(
 ) -> list[str]:
     """All selectable models, as `provider:model`.
 
-    First the models used so far, then NBAGENT_MODEL, the defaults of providers with a key, models on this machine
-    (`local`), each provider's default, and all others, providers with a key first. A provider's `listed` models replace
-    its known ones. Local models that must be downloaded first come last.
+    The models used so far come first, then NBAGENT_MODEL, the defaults of providers with a key, the models on this
+    machine (`local`), each provider's default, and all others. Providers with a key come before providers without one.
+    A provider's `listed` models replace its known ones. Local models that must be downloaded first come last.
     """
     with_key = [f"{row.name}:{row.model}" for row in CATALOG.values() if not row.keyless and row.api_key()]
     named = os.environ.get("NBAGENT_MODEL", "")

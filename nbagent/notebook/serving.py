@@ -22,9 +22,9 @@ _GRACE_S = 2.0
 
 
 class NotebookServing(ABC):
-    """Serves from its creation to `stop()`, or until the kernel ends, and shows in the running cell how to connect.
+    """Serves from its creation until `stop()` is called or the kernel ends. The running cell shows how to connect.
 
-    The token is only in that display, which loses it when the server stops.
+    The token appears only in that display, and is removed from it when the server stops.
     """
 
     #: The server, which a subclass starts in `_context`.
@@ -58,7 +58,7 @@ class NotebookServing(ABC):
 
     @property
     def is_running(self) -> bool:
-        """Whether it is still serving."""
+        """Whether the server is still running."""
         return not self._server.over.done()
 
     @abstractmethod

@@ -1,7 +1,7 @@
 """Buttons in cells and panels.
 
-Answers have *Copy* and thumbs, and their code blocks have *Copy* and *Insert below*. A failed cell has *Explain and
-fix* below it, and its correction has *Accept* and *Reject*.
+Answers have *Copy* and thumbs. Their code blocks have *Copy* and *Insert below*. A failed cell has *Explain and fix*
+below it, and its correction has *Accept* and *Reject*.
 
 An answer's footer names its run. A script that the kernel starts in the front end adds the buttons to the answers of
 runs that this kernel knows. Saved outputs therefore contain no widget, and a host that can't run the script shows the
@@ -44,8 +44,8 @@ class AnswerButtons(anywidget.AnyWidget):
     - `{"gone": run_id}` if the kernel no longer knows the run
     - `{"compared": number, "page": html}`: the new diff
 
-    `newest_cell` is the id of the cell that ran last, for code in a panel. `failed` maps the ids of errors that can be
-    explained to the ids of their cells.
+    `newest_cell` is the id of the cell that ran last, for code in a panel. `failed` maps the id of each error that can
+    be explained to the id of its cell.
     """
 
     _esm = Path(__file__).with_name("answer_buttons.js")
@@ -71,11 +71,11 @@ class AnswerButtons(anywidget.AnyWidget):
         self._send_runs(run_ids)
 
     def put_code(self, code: str, below: str, before: str | None) -> None:
-        """Put code into a cell below the cell `below`: into the cell that contains `before`, or else into a new one."""
+        """Put code into the cell below `below` that contains `before`, or else into a new cell there."""
         self.send({"put": {"code": code, "below": below, "before": before}})
 
     def enter_code(self, code: str, below: str) -> None:
-        """Put the cursor into the cell with this code below the cell `below`, once a front end has connected."""
+        """Once a front end has connected, put the cursor into the cell with this code below the cell `below`."""
         self._to_enter = {"code": code, "below": below}
 
     def _on_message(self, message: dict[str, Any]) -> None:
@@ -124,5 +124,5 @@ def _good(agent: Agent, run_id: str) -> float | None:
 
 @cache
 def answer_buttons() -> AnswerButtons:
-    """This kernel's instance."""
+    """Return this kernel's instance."""
     return AnswerButtons()

@@ -1,8 +1,8 @@
 """Asks the notebook's user before a tool runs: with buttons in the cell or the panel, or with `input()`.
 
-Buttons need a front end that shows widgets, and a kernel that handles clicks while the cell runs. The front end reports
-that it shows the buttons, before any click. Without this report, the user is asked to type. Both at once would not
-work: while `input()` waits, JupyterLab runs no other cell.
+Buttons need a front end that shows widgets, and a kernel that handles clicks while the cell runs. Before any click, the
+front end reports that it shows the buttons. Without this report, the user is asked to type. Buttons and `input()` can't
+wait at the same time: while `input()` waits, JupyterLab runs no other cell.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def _takes_clicks() -> bool:
 
 class ApprovalForm:
     """A question about one call, with buttons, in the widget `box`. The user can also edit the arguments, allow later
-    calls, or say why not. Edited arguments must fit the tool's `definition`.
+    calls, or give the reason for a denial. Edited arguments must fit the tool's `definition`.
 
     Create it on the event loop that waits for the answer. Clicks may arrive on any thread.
     """

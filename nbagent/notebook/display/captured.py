@@ -1,4 +1,4 @@
-"""Routes tools' printed and displayed output to their calls, for the trace and for panels, which have no cell.
+"""Assigns tools' printed and displayed output to their calls, for the trace and for panels, which have no cell.
 
 Streams and displays look up the call that the current code belongs to. The output of a cell's tools also appears in the
 cell, as usual.
@@ -22,7 +22,7 @@ def outside_of_call() -> AbstractContextManager[None]:
 
 
 def watch_output(shell: Any) -> None:
-    """Route tools' output in this kernel to their calls from now on. Idempotent."""
+    """From now on, assign tools' output in this kernel to their calls. Idempotent."""
     if getattr(shell, "kernel", None) is None or "publish" in vars(shell.display_pub):
         return
     for name in ("stdout", "stderr"):

@@ -1,4 +1,4 @@
-"""A changed cell as a diff with all of its lines: the lines that are not removed are the new code."""
+"""A changed cell as a diff of all its lines. The lines that are not removed are the new code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ _STYLE = DIFF_STYLE + render.style_html(Path(__file__).with_name("code_diff.css"
 
 
 def code_diff(before: str, after: str, cell_id: str | None) -> dict[str, str]:
-    """A collapsible block with the diff, as a mimebundle. `answer_buttons.js` adds *Accept* and *Reject* where it can.
+    """A collapsible block with the diff, as a mimebundle. `answer_buttons.js` adds *Accept* and *Reject* if the front
+    end can run it.
 
     `before` is the cell as it ran. After a click, the script compares it with the cell's current source.
     """

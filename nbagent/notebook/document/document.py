@@ -108,7 +108,7 @@ class NotebookDocument(ABC):
         return cells[place]
 
     async def read(self, cell_id: str, outputs: bool = True) -> Content:
-        """Return a cell as a model reads it: the source, and the outputs as text, tables and images, without secrets."""
+        """Return a cell as a model reads it: its source and its outputs as text, tables and images, without secrets."""
         cells, place = await self._placed(cell_id)
         return read_cell(cells[place], place + 1, outputs=outputs)
 

@@ -34,7 +34,7 @@ class CellOutputs:
         self._errors: dict[int, str] = {}
 
     def watch(self) -> None:
-        """Keep displays from now on."""
+        """From now on, keep displays."""
         if hasattr(self._shell.display_pub, "register_hook"):
             self._shell.display_pub.register_hook(self._on_message)
             self._shell.events.register("post_run_cell", self._on_cell_end)

@@ -36,7 +36,7 @@ def kernel_tools(namespace: dict[str, Any] | None = None, seconds: float = _CODE
     """The `KERNEL_TOOLS`, for `Agent(tools=…)`.
 
     They work on `namespace`, by default the notebook's. Each call of `run_code` needs approval, and code that runs
-    longer than `seconds` is stopped. Outside a notebook, there is no `read_cell_outputs`.
+    longer than `seconds` is stopped. Outside a notebook, the tool `read_cell_outputs` is missing.
     """
     check_type("namespace", namespace, dict, optional=True)
     check_number("seconds", seconds, above=0)

@@ -26,7 +26,8 @@ _numbers = count(1)
 
 
 def run_code(code: str, namespace: dict[str, Any], seconds: float) -> Content:
-    """Run code and show its printed text, its plots, and the value of its last line. Returns these for the model.
+    """Run code and show its printed text, its plots, and the value of its last line. Returns the same output for the
+    model.
 
     If the code raises an error, raises that error, with the text printed so far as a note. On the main thread, code
     that runs longer than `seconds` is stopped by a `TimeoutError`.

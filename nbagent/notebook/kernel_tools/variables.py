@@ -1,7 +1,7 @@
 """Describes a variable in one line, without computing anything or running code of the value's class.
 
-A `repr` may raise, may take an hour (a lazy query runs), and may be as long as the data. So only plain values are
-shown. For others, the line has only facts that are cheap to get.
+A `repr` may raise, may take an hour (a lazy query runs), and may be as long as the data. Therefore only simple values
+are shown. For others, the line has only facts that are cheap to get.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _IPYTHON_NAMES = {"In", "Out", "exit", "quit", "open", "get_ipython"}
 
 
 def user_names(namespace: Mapping[str, Any], hidden: Mapping[str, Any]) -> list[str]:
-    """The names that the user defined, in order. `hidden` maps the names that IPython put there to their values."""
+    """The names that the user defined, in order. `hidden` maps the names that IPython defined to their values."""
     return [
         name
         for name, value in list(namespace.items())
@@ -77,7 +77,7 @@ def _is_plain(value: Any, levels: int = _MAX_ITEMS) -> bool:
 
 
 def is_imported(value: Any) -> bool:
-    """Whether it is a module, or a function or class from a module, rather than data or the user's own code."""
+    """Whether a value is a module, or a function or class from a module, rather than data or the user's own code."""
     kind = type(value)
     if not issubclass(kind, (types.ModuleType, *_ROUTINES)):
         return False

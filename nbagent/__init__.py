@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from nbagent.upgrade import upgrade_advice
+from nbagent.version import VERSION
 
 TYPE_CHECKING = False  # type checkers know this name, and importing `typing` would take longer than this module
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ if TYPE_CHECKING:
     from nbagent.teams.team import Team as Team
     from nbagent.trace.trace import Trace as Trace
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 _WHERE = {
     "Agent": "agent.agent",
@@ -172,12 +172,7 @@ if not TYPE_CHECKING:  # type checkers would accept every name, even a mistyped 
     def __getattr__(name: str) -> object:
         if name not in _WHERE:
             raise AttributeError(f"module 'nbagent' has no attribute {name!r}")
-        try:
-            value = getattr(import_module(f"nbagent.{_WHERE[name]}"), name)
-        except (ImportError, AttributeError) as error:
-            if advice := upgrade_advice():
-                raise ImportError(advice) from error
-            raise
+        value = getattr(import_module(f"nbagent.{_WHERE[name]}"), name)
         globals()[name] = value
         return value
 
@@ -191,8 +186,6 @@ def load_ipython_extension(shell: object) -> None:
     from IPython import __version__ as ipython
     from IPython.core.error import UsageError
 
-    if advice := upgrade_advice():
-        raise UsageError(advice)
     try:
         from nbagent.notebook.extension import load
     except ImportError as error:

@@ -44,7 +44,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from nbagent.text import without_keys
-from nbagent.upgrade import DISTRIBUTION
+from nbagent.version import DISTRIBUTION
 
 
 class NbagentError(Exception):

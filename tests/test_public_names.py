@@ -15,7 +15,7 @@ import pytest
 
 import nbagent
 from nbagent.errors import missing_extra
-from nbagent.upgrade import DISTRIBUTION
+from nbagent.version import DISTRIBUTION
 
 INIT = Path(nbagent.__file__)
 ROOT = INIT.parents[1]
@@ -46,7 +46,7 @@ def _loaded_after(code: str) -> set[str]:
 def test_import_loads_nothing():
     loaded = _loaded_after("import nbagent")
     # the second records the loaded version
-    assert sorted(name for name in loaded if name.startswith("nbagent")) == ["nbagent", "nbagent.upgrade"]
+    assert sorted(name for name in loaded if name.startswith("nbagent")) == ["nbagent", "nbagent.version"]
     assert loaded.isdisjoint(HEAVY)
 
 

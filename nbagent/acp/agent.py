@@ -31,7 +31,7 @@ from nbagent.server.conversations.store import ConversationStore
 from nbagent.server.hosted_run import STOPPED, HostedRun, RunRequest
 from nbagent.server.problems import RefusedError
 from nbagent.server.settings import ServerSettings
-from nbagent.upgrade import VERSION
+from nbagent.version import VERSION
 
 #: The owner of the sessions in the store, which may also contain a server's conversations.
 _OWNER = "acp"

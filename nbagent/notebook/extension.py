@@ -27,7 +27,6 @@ from nbagent.notebook.magics.serve import stop_serving
 from nbagent.providers.catalog import first_with_key
 from nbagent.skills import trust
 from nbagent.trace.trace import Trace
-from nbagent.upgrade import upgrade_advice
 
 _TYPED_CELL = re.compile(r"^get_ipython\(\)\.run_cell_magic\('agent'")
 _TYPED_LINE = re.compile(r"""^get_ipython\(\)\.run_line_magic\('agent', ['"](?:fix *['"]|mcp +prompt )""")
@@ -101,10 +100,7 @@ def _on_cell_end(result: Any) -> None:
     offer_accessor()  # this cell may have imported pandas
     live.names()  # live tools notice definitions and deletions of this cell
     shell = get_ipython()
-    error = result.error_in_exec
-    if isinstance(error, ImportError) and (error.name or "").startswith("nbagent.") and (advice := upgrade_advice()):
-        sys.stderr.write(f"{advice}\n")
-    elif last_error.note(result, cell_id_of(shell)) and last_error.offers_fix and is_watched(shell):
+    if last_error.note(result, cell_id_of(shell)) and last_error.offers_fix and is_watched(shell):
         display(last_error.hint(), raw=True)
         if getattr(shell, "kernel", None) is not None:
             background_loop().call_soon_threadsafe(_offer_fix)

@@ -26,7 +26,7 @@ from nbagent.server.routes import approvals, chat, conversations, health, page, 
 from nbagent.server.routes.ag_ui import route as ag_ui
 from nbagent.server.routes.openai import router as openai_router
 from nbagent.server.settings import ServerSettings
-from nbagent.upgrade import VERSION
+from nbagent.version import VERSION
 
 #: The most used come first, since each request searches them in order.
 ROUTERS = (

@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 from nbagent.trace.rows import Row, as_json
-from nbagent.upgrade import DISTRIBUTION, VERSION
+from nbagent.version import DISTRIBUTION, VERSION
 
 #: The timeout of git, in seconds. In a huge or broken clone, its columns stay empty.
 GIT_SECONDS = 5.0

@@ -17,7 +17,7 @@ PROJECT = Path(__file__).parents[2]
 ROOT = PROJECT / "nbagent"
 CONTRIBUTING = PROJECT / "CONTRIBUTING.md"
 #: The ground floor: everything may import it.
-GROUND = {"checks", "config", "errors", "other_names", "text", "upgrade"}
+GROUND = {"checks", "config", "errors", "other_names", "text", "version"}
 BEGIN, END = "<!-- map: made by `make map` -->\n", "<!-- end of the map -->\n"
 
 

@@ -26,7 +26,7 @@ def test_it_names_code_versions_and_platform_but_no_folders_or_secrets(tmp_path,
     assert row["git_commit"] == git("rev-parse", "HEAD").stdout.strip()
     assert row["git_dirty"] == False  # noqa: E712  numpy's
     assert row["python"] == platform.python_version()
-    assert {"jupyter-nbagent", "pandas"} <= set(json.loads(row["packages"]))
+    assert {"jupyter-nbagent", "pytest"} <= set(json.loads(row["packages"]))
     assert row["kernel"]
     assert row["host"]
     text = row.to_json()

@@ -31,7 +31,7 @@ from nbagent.mcp.client.results import value_of
 from nbagent.mcp.client.tool_list import MAX_TEXT, ToolList
 from nbagent.mcp.client.transport import Ended, http_to, process_of
 from nbagent.text import shortened
-from nbagent.upgrade import VERSION
+from nbagent.version import VERSION
 
 if TYPE_CHECKING:
     from mcp import Client

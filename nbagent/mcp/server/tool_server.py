@@ -38,7 +38,7 @@ from nbagent.functions.live import live
 from nbagent.functions.registry import FunctionDefinition, FunctionRegistry, JoinedRegistry
 from nbagent.mcp.server.results import as_result, as_tool
 from nbagent.text import shortened
-from nbagent.upgrade import VERSION
+from nbagent.version import VERSION
 
 log = logging.getLogger("nbagent")
 

@@ -15,7 +15,7 @@ from typing import Any
 from nbagent.agent.plan import UPDATE_PLAN, plan_in
 from nbagent.chat.checklist import checklist_lines
 from nbagent.chat.throttle import Throttle
-from nbagent.chat.transcript import MimeBundle, Transcript, notice_text
+from nbagent.chat.transcript import FOR_YOU, MimeBundle, Transcript, notice_text
 from nbagent.core import events
 from nbagent.core.citations import numbered
 from nbagent.core.content.images import image_note
@@ -68,11 +68,13 @@ class CellView:
 
     @contextmanager
     def waiting_for_approval(self, call: FunctionCall) -> Iterator[Callable[[dict[str, Any]], None]]:
-        """Show that the call waits for approval. Yields a function that shows edited arguments."""
-        key = current.get().call.tool_call_id
-        with self.transcript.call_waits(key, stays=isinstance(call, Question)):
+        """Show that the call waits for approval, also in panels. Yields a function that shows edited arguments."""
+        here = current.get().call
+        with self.transcript.call_waits(here.tool_call_id, stays=isinstance(call, Question)):
+            here.report(FOR_YOU)
             self._throttle.now()
-            yield partial(self.transcript.show_edited, key)
+            yield partial(self.transcript.show_edited, here.tool_call_id)
+        here.report("")
         self._throttle.now()
 
     def close(self) -> None:

@@ -111,15 +111,18 @@ def test_a_waiting_call_hides_and_edits_no_other_call_with_its_provider_id():
     async def approve(call, definition):
         with view.waiting_for_approval(call) as show_edited:
             during.append(displays.html)
+            async with asyncio.timeout(30):
+                while "waiting for you" not in elsewhere.plain():
+                    await asyncio.sleep(0.01)
             show_edited({"table": "rivers"})
         return {"table": "rivers"}
 
     child = Agent(ScriptedProvider([FunctionCall("wipe", {"table": "towns"}, "call_0"), "ok"]), tools=[wipe])
     calls = [FunctionCall("helper", {"question": "wipe"}, "call_0"), "done"]
     agent = Agent(ScriptedProvider(calls), tools=[child.as_tool("helper", "Helps.")], approve=approve)
-    displays, during = Displays(), []
+    displays, during, elsewhere = Displays(), [], Transcript()
     view = CellView(Transcript(), displays)
-    agent.observers.append(view.feed)
+    agent.observers += [view.feed, elsewhere.feed]
     asyncio.run(agent.chat("question"))
     view.close()
     assert ["helper" in html and "wipe(" not in html for html in during] == [True]

@@ -137,6 +137,17 @@ def _bytes(size: int) -> str:
     return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"
 
 
+def measured_speeds(calls: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+    """The speed of streamed answers in `trace.calls`: tokens per second after the first, by `provider:model`."""
+    sums: dict[str, tuple[int, float]] = {}
+    for row in calls:
+        tokens, first, took = (row.get(name) or 0 for name in ("output_tokens", "ttft_s", "duration_s"))
+        if tokens and took > first > 0 and not row.get("replayed") and not row.get("usage_estimated"):
+            before = sums.get(spec := f"{row['provider']}:{row['model']}", (0, 0.0))
+            sums[spec] = before[0] + tokens, before[1] + took - first
+    return {spec: tokens / seconds for spec, (tokens, seconds) in sums.items()}
+
+
 def all_models(
     used: Iterable[str], listed: Mapping[str, Sequence[ListedModel]], local: Mapping[str, LocalModel]
 ) -> list[str]:

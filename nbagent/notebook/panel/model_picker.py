@@ -18,6 +18,7 @@ from nbagent.notebook.known_models import (
     all_models,
     find_models,
     local_models,
+    measured_speeds,
     model_facts,
 )
 from nbagent.notebook.panel.conversation import PanelConversation
@@ -46,6 +47,7 @@ class ModelPicker:
         self._used: dict[str, LLMProvider] = {}  # by `provider:model`
         self._listed: dict[str, list[ListedModel]] = {}  # by provider
         self._local: dict[str, LocalModel] = {}
+        self._speeds: dict[str, float] = {}
         self._models: list[str] = []  # all searchable models
         self._is_open = False
         self._searched = self._note = ""
@@ -78,7 +80,7 @@ class ModelPicker:
         return {"rows": rows, "used": spec_in_use, "note": note, "ask": self._provider_to_ask()}
 
     def _row(self, spec: str) -> list[str]:
-        """`provider:model`, then its cells: the name, the memory, the provider, the date, the context window, and
+        """`provider:model`, then its cells: the name, memory and speed, the provider, the date, the context window, and
         whether it takes images and thinks. Unknown values are empty. An unknown name has only one cell.
         """
         provider_name, _, name = spec.partition(":")
@@ -88,11 +90,12 @@ class ModelPicker:
         needs_key = (
             provider_name in CATALOG and not CATALOG[provider_name].keyless and not CATALOG[provider_name].api_key()
         )
+        speed = f"{self._speeds[spec]:.3g} tokens/s here" if local and spec in self._speeds else ""
         listed = next((each for each in self._listed.get(provider_name, ()) if each.name == name), None)
         return [
             spec,
             _plain(name or provider_name),
-            local.memory if local else "",
+            ", ".join(filter(None, [local.memory if local else "", speed])),
             f"{_plain(local.title if local else provider_name)}{', no key' * needs_key}",
             str(listed.created) if listed and listed.created else "",
             _size(context_window(provider) if provider is not None else facts.window),
@@ -136,6 +139,7 @@ class ModelPicker:
     def _read(self) -> None:
         """Find all models. Call it in a thread: the list is large, and local servers are queried."""
         self._local = local_models()
+        self._speeds = measured_speeds(self._agent.trace.rows("calls"))
         self._models = all_models(list(self._used), dict(self._listed), self._local)
 
     async def _choose_first(self, text: str) -> None:

@@ -14,6 +14,7 @@ from nbagent.notebook.known_models import (
     all_models,
     find_models,
     local_models,
+    measured_speeds,
     model_facts,
 )
 from nbagent.notebook.magics.completion import models as completed
@@ -84,7 +85,7 @@ def test_the_newest_models_come_first_and_those_that_do_not_chat_last(no_keys):
     assert claude == ["claude-new", "claude-9-old", "claude-gone", "claude-image"]
 
 
-def test_local_models_show_their_memory(monkeypatch, tmp_path):
+def test_local_models_show_their_memory_and_measured_speed(monkeypatch, tmp_path):
     monkeypatch.setenv("NBAGENT_CACHE", str(tmp_path))
     server = LocalServer("Ollama", "ollama", "http://x/v1", sizes={"qwen3:4b": 2_497_293_931, "new": None})
     monkeypatch.setattr("nbagent.notebook.known_models.local_servers", lambda: [server])
@@ -93,6 +94,10 @@ def test_local_models_show_their_memory(monkeypatch, tmp_path):
     assert found["local:qwen3.5-4b"] == ("local, not pulled", "4 GB of memory")
     assert found["ollama:qwen3:4b"] == ("Ollama", "2.5 GB of weights")
     assert found["ollama:new"] == ("Ollama", ""), "nothing is made up"
+    row = {"provider": "ollama", "model": "m", "output_tokens": 30, "ttft_s": 1.0, "duration_s": 3.0}
+    once = row | {"ttft_s": None}
+    rows = [row, row | {"output_tokens": 10}, once, row | {"replayed": True}, row | {"usage_estimated": True}]
+    assert measured_speeds(rows) == {"ollama:m": 10.0}
 
 
 def test_words_are_found_in_any_order_over_provider_and_model():

@@ -1,5 +1,5 @@
-"""Providers send requests to models. `create_provider` creates one by name, and `resolve` returns the one for any user
-input.
+"""Providers send requests to models. `create_provider` creates one by name, and `resolve` returns the provider for a
+user's input.
 
 >>> create_provider("open_source", base_url="http://localhost:8000/v1", model="qwen").model_name
 'qwen'
@@ -183,7 +183,7 @@ def _name_of(spec: AgentConfig | str | None) -> str:
 def preload(spec: AgentConfig | str | None) -> None:
     """Start a thread that imports the packages of the provider that `resolve(spec)` would return. Nothing is checked.
 
-    If no provider is named, or the provider needs no key, no large package is imported.
+    If that provider needs no key, no large package is imported.
     """
 
     def work() -> None:

@@ -98,7 +98,7 @@ class Access:
 
     @property
     def is_portable(self) -> bool:
-        """Whether another process can create this provider without your client, after looking up the key itself."""
+        """Whether another process can create this provider from its settings, looking up the key itself."""
         is_secret = self._has_login or self._is_given or any(map(is_secret_name, self.headers))
         return self._client is None and not is_secret
 

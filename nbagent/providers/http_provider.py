@@ -62,7 +62,7 @@ class HTTPProvider(StreamingProvider):
 
     - `api_key`: a string or `SecretStr`; by default, `providers.keys` looks for a key at each request
     - `timeout`: the longest wait for more data, in seconds; connecting has a separate limit of 10 s
-    - `max_retries`: how often a failed request is sent again (see `retry`)
+    - `max_retries`: how many times a failed request is sent again (see `retry`)
     - `streaming=False`: request one JSON body
     - `base_url`: may contain a user name and a password, which are then sent instead of a key
     - `region`: the site that the key belongs to, such as "international", if the provider has several
@@ -282,7 +282,7 @@ class HTTPProvider(StreamingProvider):
         return sorted(newest, key=lambda model: model.is_retired)
 
     def encoded(self, request: ModelRequest) -> bytes:
-        """The body of a resolved request without streaming, as for a provider's batch."""
+        """The body of a resolved request without streaming, for use in a provider's batch."""
         whole = replace(request, resolved=replace(request.resolved, stream=False))
         return self._encode(whole, self._refused)
 

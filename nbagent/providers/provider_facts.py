@@ -28,7 +28,7 @@ LEVELS = ("minimal", "low", "medium", "high", "xhigh", "max")
 class ModelProfile:
     """A group of models that behave alike: how they think, and which options can't be combined with thinking.
 
-    If a profile is wrong about a model, the provider's first error 400 corrects it (see `formats.refused`).
+    If a profile is wrong about a model, the provider's first 400 error corrects it (see `formats.refused`).
     """
 
     #: A regular expression to search for in a model's name.
@@ -241,7 +241,7 @@ class ProviderFacts:
         return next((name for name in names if keys.find([name])), names[0])
 
     def keep_key(self, key: str) -> None:
-        """Remember a typed key in this process only, but not in an environment variable."""
+        """Remember a typed key in this process only, and not in an environment variable."""
         keys.keep(self.key_variable(), key.strip())
 
     def key_vars_at(self, address: str) -> tuple[str, ...]:

@@ -6,8 +6,8 @@ https://platform.claude.com/docs/en/api/messages/create
 
 A request may have up to four prompt-cache breakpoints, and none may last longer than an earlier one. Breakpoints that
 the user set in a content part or a tool stay unchanged. nbagent sets the remaining ones, in this order: the last group
-of user messages (which reads earlier content from the cache and writes new content), the system prompt, the group
-before the last, the tools. Breakpoints: https://platform.claude.com/docs/en/build-with-claude/prompt-caching
+of user messages (whose breakpoint reads earlier content from the cache and writes new content), the system prompt, the
+group before the last, the tools. Breakpoints: https://platform.claude.com/docs/en/build-with-claude/prompt-caching
 """
 
 from __future__ import annotations

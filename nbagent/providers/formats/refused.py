@@ -1,7 +1,7 @@
-"""Interprets a provider's error 400: the model refuses a field, or a tool is invalid.
+"""Interprets a provider's 400 error: the model refuses a field, or a tool is invalid.
 
-The parameters that models accept change faster than any table. If a model refuses one of them, the request is sent
-again without it, and the provider object omits it from then on. Fields that decide what a request means (messages,
+The parameters that models accept change faster than any table could. If a model refuses one of them, the request is
+sent again without it, and the provider object omits it from then on. Fields that decide what a request means (messages,
 tools, formats, limits, whether it may be stored) are never omitted. Refused images are replaced by descriptions, and a
 conversation that the server can't read is converted. A refused tool is omitted; otherwise every prompt would fail.
 """
@@ -82,7 +82,7 @@ _NUMBERED_TOOL = re.compile(
 
 
 def refused_field(error: Exception | None, body: bytes | None, changed: Changes) -> dict[str, str | None]:
-    """The change to make to a refused body; empty unless the error names a field that may be changed.
+    """The change to make to a refused body; empty if the error suggests none.
 
     >>> error = BadRequestError("Unsupported parameter: 'top_p' is not supported with this model.", status=400)
     >>> refused_field(error, b'{"model":"m1","top_p":0.9,"messages":[]}', {})

@@ -1,8 +1,8 @@
 """HTTP clients: one for each event loop and provider, closed with its event loop.
 
-All clients are httpx2 clients, which both SDKs also use. Without a proxy, they use aiohttp's connections, which halves
-the CPU time for each piece of an answer (see benchmarks/README.md). Behind a proxy, they use httpx2's own connections,
-which support SOCKS.
+All clients are httpx2 clients, which the OpenAI and Anthropic SDKs also use. Without a proxy, they use aiohttp's
+connections, which halves the CPU time for each piece of an answer (see benchmarks/README.md). Behind a proxy, they use
+httpx2's own connections, which support SOCKS.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CERTIFICATE_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE")
 class ClientPerLoop:
     """Keeps a client for each event loop, since connections belong to one event loop.
 
-    A client is closed with its event loop, by `aclose`, or with the last reference to this object.
+    A client is closed with its event loop, by `aclose`, or when nothing refers to this object any more.
     """
 
     def __init__(self) -> None:
@@ -46,8 +46,8 @@ class ClientPerLoop:
         weakref.finalize(self, self._opened.clear).atexit = False
 
     async def get(self, target: Target, make: Callable[[Target], tuple[Any, httpx2.AsyncClient]]) -> Any:
-        """The running event loop's client. If there is none yet, `make(target)` creates it and the HTTP client below
-        it.
+        """The running event loop's client. If there is none yet, `make(target)` creates it and the HTTP client that it
+        uses.
 
         This happens in a thread, because imports and reading certificates take time.
         """
@@ -84,7 +84,8 @@ async def _closed_with_loop(http: httpx2.AsyncClient) -> AsyncGenerator[None]:
 def new_http_client(target: Target) -> httpx2.AsyncClient:
     """Create a client for requests to `target`. It follows no redirects, which could send the key to another host.
 
-    httpx2 reads the proxy and its exceptions from the environment. In a browser, the browser's own settings apply.
+    The proxy, and the hosts to reach without it, come from the environment. In a browser, the browser's own settings
+    apply.
 
     Raises `ConfigurationError` if the certificates or the proxy can't be used.
     """

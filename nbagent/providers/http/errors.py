@@ -93,7 +93,7 @@ def provider_error(
     """nbagent's error for an exception of an HTTP library or SDK; None for any other exception.
 
     `streaming` means that the answer had started, so a broken connection is a broken stream. `timeout` is the limit in
-    seconds. `base_url` is the server's address, or None if the user's own client decides about proxies.
+    seconds. `base_url` is the server's address, or None if the user's own client handles proxies.
     """
     chain: list[BaseException] = [exc]
     while cause := chain[-1].__cause__:

@@ -35,7 +35,8 @@ class Redactor:
     """Replaces secrets with `$NAME`: `keys`, and the secrets in environment variables and in a request's `url` and
     `headers`.
 
-    `variable` is the name that replaces a key. A key that is an ordinary word is not removed from texts.
+    `variable` is the name that replaces a key. A key that is an ordinary word, or shorter than 8 characters, is not
+    removed from texts.
 
     >>> Redactor(["sk-12345678"]).text("wrong key: sk-12345678")
     'wrong key: $API_KEY'

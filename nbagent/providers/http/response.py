@@ -26,7 +26,7 @@ class Body(dict[str, Any]):
 async def read_events(response: Any) -> AsyncGenerator[Iterable[dict[str, Any]] | Body]:
     """The event dicts of a streamed answer, grouped as they arrived, or one `Body`.
 
-    The first bytes show which of the two it is, not the content type. A JSON array is a stream that arrived in one
+    The first bytes, not the content type, show which of the two it is. A JSON array is a stream that arrived in one
     piece.
     """
     foreign = getattr(response, "nbagent_decoder", None)

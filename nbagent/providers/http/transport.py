@@ -1,6 +1,6 @@
 """Sends an encoded body and opens the response, through httpx or a provider's SDK.
 
-A transport sends each request once: only `retry` sends again. `response` reads the answer.
+A transport sends each request once: only `retry` sends one again. `response` reads the answer.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Transport(ABC):
                 f"client={name} is of the wrong type. This provider accepts a client from {packages[0]}."
             )
         if not inspect.iscoroutinefunction(getattr(client, self.sends_by, None)):
-            raise ConfigurationError(f"client={name} can't be awaited. Pass the async client.")
+            raise ConfigurationError(f"client={name} is not asynchronous. Pass the async client.")
 
     async def open(self, target: Target, body: bytes | Form | None, timing: Timing) -> Any:
         """Send a POST request with `body`, or a GET request if `body` is None. Return the unread response, whatever its

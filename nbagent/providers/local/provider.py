@@ -50,7 +50,7 @@ class LocalProvider(OpenSourceProvider):
     the tool's result. A larger model does all of this itself.
 
     - `model`: None for SmolLM2-135M-Instruct, the name of a model that `nbagent pull` downloaded, such as "qwen3.5-4b",
-      or the path of a GGUF file, which calls tools through its own chat template
+      or the path of a GGUF file, whose model calls tools itself if its chat template supports this
     - `n_ctx`: the size of the context window in tokens, prompt and answer together
 
     >>> agent = Agent("local")                                              # doctest: +SKIP

@@ -52,7 +52,9 @@ class ResolvedOptions:
     left_out: str = ""
 
     def effective(self) -> dict[str, Any]:
-        """The `effective_options` of the request. `params` contains the options without a trace column."""
+        """The `effective_options` of the request. `params` contains the options that have no column of their own in the
+        trace.
+        """
         return {
             "thinking_level": self.thinking_level,
             "tool_choice": self.tool_choice,

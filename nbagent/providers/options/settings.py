@@ -115,12 +115,13 @@ def check_price(price: Any) -> None:
 def check_request_options(options: Mapping[str, Any], others: Iterable[str] = ()) -> None:
     """Raise `ConfigurationError` for an unknown request option, which could carry a key to the provider.
 
-    `others` are the called function's other keywords, for suggestions. The only values that errors show are limits.
+    `others` are the called function's other keywords, for suggestions. Errors show a value only if it is the number for
+    a limit.
     """
     unknown = sorted(options.keys() - RequestOptions.__optional_keys__)
     if misplaced := [name for name in unknown if name in _SETTINGS]:
         raise ConfigurationError(
-            f"{', '.join(misplaced)} can't be set for a single request. Create a provider with it, "
+            f"{', '.join(misplaced)} can't be set for a single request. Create a provider with such settings, "
             "as in create_provider('provider', …), and assign that provider to agent.provider."
         )
     if unknown:

@@ -1,4 +1,4 @@
-"""The option `tool_choice`: `"auto"`, `"none"`, `"required"` or a tool's name, in the form of each format.
+"""The option `tool_choice`: `"auto"`, `"none"`, `"required"` or a tool's name, encoded for each format.
 
 A choice that forces a call applies until a tool has returned. After that, the model chooses freely; otherwise the run
 would never end. A dict is the provider's own form and is sent unchanged.

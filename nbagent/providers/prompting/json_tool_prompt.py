@@ -15,7 +15,7 @@ from nbagent.providers.formats.tool_schema import plain_schema
 async def ask_for_call(
     inner: LLMProvider, request: ModelRequest, tools: Functions, *, is_forced: bool = False
 ) -> LLMResponse:
-    """The model's answer: `{"name": ..., "arguments": {...}}`, or, unless forced, `{"name": null}`.
+    """The model's answer: `{"name": ..., "arguments": {...}}`, or, unless a call is forced, `{"name": null}`.
 
     If a server refuses the schema, the request is sent again without it. The answer may then have any form.
     """

@@ -1,9 +1,9 @@
 """`PromptedProvider`: tool calls by prompting, for models without tool calling.
 
-If the inner provider can constrain its output to a JSON Schema (`complete`, as for the embedded model), `grounding`
-chooses the tool and the possible arguments from the prompt. If an argument has several possible values, the model
-chooses. With any other provider, the prompt describes the tools and asks for a JSON object. Either way, no call is made
-if the arguments do not fit the tool's schema. The answer is then written from the results.
+If the inner provider is a `Completer`, as the embedded model's is, `grounding` chooses the tool and the possible
+arguments from the prompt. If an argument has several possible values, the model chooses. With any other provider, the
+prompt describes the tools and asks for a JSON object. Either way, no call is made if the arguments do not fit the
+tool's schema. The answer is then written from the results.
 """
 
 from __future__ import annotations

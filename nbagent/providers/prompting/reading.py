@@ -1,6 +1,6 @@
 """Splits a request into tokens, and finds the pieces that can be a tool's arguments: numbers, quotations, dates, words.
 
-The rules are for English. In Chinese, Japanese and Korean, which have no spaces, pairs of characters are compared.
+The rules are for English. In Chinese, Japanese and Korean, pairs of characters are compared instead of words.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ _CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]+")
 
 @lru_cache(10_000)
 def stem(word: str) -> str:
-    """A word without a common ending, for comparison only. Synonyms become the same word.
+    """A word with any common ending removed, for comparison only. Synonyms become the same word.
 
     >>> stem("calculates") == stem("calculated"), stem("movies") == stem("movie"), stem("average")
     (True, True, 'mean')
@@ -121,7 +121,7 @@ def words(text: str) -> tuple[str, ...]:
 
 
 def has_no_spaces(text: str) -> bool:
-    """Whether a text is in a script without spaces between words."""
+    """Whether a text contains Chinese, Japanese or Korean characters."""
     return _CJK.search(text) is not None
 
 
@@ -144,7 +144,7 @@ def without_quotations(request: str) -> str:
 class Piece:
     """A value in the request, from token `start` up to `end`.
 
-    `kind`: "number", "share" (5 %), "quoted", "date", "code" or "words".
+    `kind`: "number", "share" (5%), "quoted", "date", "code" or "words".
     """
 
     value: Any

@@ -1,6 +1,6 @@
 """Reads and appends to a recording's file, and defines its format.
 
-A recording is a file of JSON lines. The first line names the format. Every other line is one exchange with a model,
+A recording is a file of JSON lines. The first line names the format. Each further line is one exchange with a model,
 written when the exchange is over, so an interrupted recording has all earlier exchanges:
 
 ```json

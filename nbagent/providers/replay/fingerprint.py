@@ -1,8 +1,9 @@
 """Identifies requests by their fingerprints. `difference` shows how two requests differ.
 
-A fingerprint covers the messages and the tools on offer, and nothing that changes between runs. Tool calls have numbers
-instead of ids, images are replaced by their hashes, and data that only the provider can read is omitted. A request
-therefore has the same fingerprint in every run, with every provider, with or without a key.
+A fingerprint covers the messages, the tools on offer and the options that can change the answer, but nothing that
+changes between runs. Tool calls have numbers instead of ids, images are replaced by their hashes, and data that only
+the provider can read is omitted. A request therefore has the same fingerprint in every run, with every provider, with
+or without a key.
 """
 
 from __future__ import annotations
@@ -77,8 +78,9 @@ class Fingerprints:
         return self.from_hashes(hashes, plain(offered), plain(chosen))
 
     def add(self, after: str, message: dict[str, Any]) -> str:
-        """Keep a message, and return the hash of the conversation up to it. `after` is the hash that this method
-        returned for the previous message."""
+        """Keep a message, and return the hash of the conversation up to and including it. `after` is the hash that this
+        method returned for the previous message.
+        """
         key = _hash(after, message)
         self._data.setdefault(key, message)
         return key

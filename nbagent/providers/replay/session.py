@@ -43,8 +43,8 @@ AnswersKey = tuple[str, ModelKey | None]
 
 
 def record(path: str | os.PathLike[str]) -> Recording:
-    """Record the answers that all agents receive, in cells, panels and scripts, until this block ends or `stop()` is
-    called.
+    """Record the answers that all agents receive, in cells, panels and scripts, until the `with` block ends or `stop()`
+    is called.
 
     The first answer replaces the file's old content. Keys, and the values of environment variables whose names look
     like secrets, are not written. Everything else is, including tool results.
@@ -60,7 +60,7 @@ def record(path: str | os.PathLike[str]) -> Recording:
 def replay(
     path: str | os.PathLike[str], mode: Mode = "once", *, speed: float | None = None, run_tools: bool = True
 ) -> Recording:
-    """Answer all agents' requests from a recording, until this block ends or `stop()` is called.
+    """Answer all agents' requests from a recording, until the `with` block ends or `stop()` is called.
 
     A request is identified by its messages, tools and options, not by its model. If several models answered it, each
     model's own answer is replayed. A repeated request replays the next recorded answer or, once all were used, the last

@@ -55,8 +55,8 @@ class ReplayedTools:
                 del self._results[index]
                 return _outcome(call, message)
         raise ReplayError(
-            f"the recording has no result for {wanted}, because it lacks the request that followed. Let the tools run, "
-            "nbagent.replay(path, run_tools=True), or record again with nbagent.record(path)."
+            f"the recording has no result for {wanted}, because it lacks the request that followed. Let the tools run "
+            "with nbagent.replay(path, run_tools=True), or record again with nbagent.record(path)."
         )
 
 

@@ -1,5 +1,6 @@
-"""`Candidates`: several models as one provider. The prompt decides which one answers, and
-fallbacks take over if it fails."""
+"""`Candidates`: several models as one provider. The prompt decides which one answers, and fallbacks take over if that
+one fails.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ class Candidates(LLMProvider):
     The next model takes over after an error unrelated to the request (`ProviderError.may_fall_back`): no connection, a
     provider that is down, overloaded or not available in your region, an exhausted quota or rate limit, a broken
     answer, or no key at all. A wrong key, an unknown model or a refused request raises its error instead. Each model
-    first retries up to its `max_retries`. A failed model is tried last for a minute, for all agents that share these
+    first retries up to its `max_retries`. For a minute, a failed model is tried last by all agents that share these
     candidates.
 
     The trace names the model that answers, and its prices and options apply.

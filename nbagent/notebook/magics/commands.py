@@ -202,7 +202,8 @@ def nest(shell: Any, agent: Agent, words: Sequence[str]) -> None:
         case ["on"]:
             nesting.nest_on(shell)
         case ["off"]:
-            nesting.nest_off()
+            if nesting.is_nested():
+                raise UsageError("%agent nest off: restart the kernel. nest-asyncio can't be undone.")
         case _:
             raise UsageError(f"%agent nest on | off; it is {'on' if nesting.is_nested() else 'off'}")
 

@@ -37,12 +37,6 @@ def nest_on(shell: Any) -> None:
         raise _refused(f"{error}.") from None
 
 
-def nest_off() -> None:
-    """Raises UsageError if nest-asyncio is applied: it can't be undone."""
-    if is_nested():
-        raise UsageError("%agent nest off: restart the kernel. nest-asyncio can't be undone.")
-
-
 def is_nested() -> bool:
     """Whether nest-asyncio is applied."""
     return hasattr(asyncio, "_nest_patched")

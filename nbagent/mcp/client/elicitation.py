@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from nbagent.core.current import current
 from nbagent.functions.elicitation import CallInProgress, Question, ask_person
 from nbagent.mcp.client.tool_list import MAX_TEXT
 from nbagent.text import shortened
@@ -19,13 +18,12 @@ async def ask(server: str, params: ElicitRequestParams, call: CallInProgress | N
     from mcp_types import ElicitResult
 
     text = shortened(params.message, MAX_TEXT)
-    call_id = call.context.run(current.get).call.tool_call_id if call else None
     if params.mode == "url":
-        question = Question(server, {}, call_id, text=f"{text}\nTo continue, open this address yourself: {params.url}")
+        question = Question(server, {}, text=f"{text}\nTo continue, open this address yourself: {params.url}")
     else:
         schema = params.requested_schema
         problem = partial(_problem, schema)
-        question = Question(server, _defaults(schema), call_id, text=text, problem=problem)
+        question = Question(server, _defaults(schema), text=text, problem=problem)
     answers = await ask_person(question, call)
     if answers is None:
         return ElicitResult(action="decline")

@@ -9,11 +9,22 @@ if TYPE_CHECKING:
     from matplotlib.text import Text
 
 #: Usual fonts with Chinese, Japanese and Korean characters.
-FAMILIES = (
-    *("Noto Sans CJK SC", "Noto Sans CJK JP", "Source Han Sans SC", "WenQuanYi Micro Hei", "WenQuanYi Zen Hei"),
-    *("Droid Sans Fallback", "Hiragino Sans GB", "Arial Unicode MS", "Heiti TC", "Apple SD Gothic Neo"),
-    *("Microsoft YaHei", "SimHei", "Yu Gothic", "Malgun Gothic"),
-)
+FAMILIES = [
+    "Noto Sans CJK SC",
+    "Noto Sans CJK JP",
+    "Source Han Sans SC",
+    "WenQuanYi Micro Hei",
+    "WenQuanYi Zen Hei",
+    "Droid Sans Fallback",
+    "Hiragino Sans GB",
+    "Arial Unicode MS",
+    "Heiti TC",
+    "Apple SD Gothic Neo",
+    "Microsoft YaHei",
+    "SimHei",
+    "Yu Gothic",
+    "Malgun Gothic",
+]
 
 
 def fit_fonts(texts: Iterable[Text]) -> None:

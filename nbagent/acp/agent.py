@@ -1,6 +1,6 @@
-"""`ACPAgent`: an agent for the Agent Client Protocol.
+"""`ACPAgent`: serves an agent over the Agent Client Protocol.
 
-Each session is a fork of the agent with a stored conversation, so a client can load it later.
+Each session is a fork of the agent. Its conversation is stored, so a client can load it later.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ class _Session:
 
 
 class ACPAgent:
-    """Handles one client's requests. The SDK calls the method named after each protocol message.
+    """Handles one client's requests. For each protocol message, the SDK calls the method of that name.
 
-    `models` lists models that the client may choose instead of the agent's own, such as "openai:gpt-5.6-luna".
+    `models` lists the models that the client may choose instead of the agent's own, such as "openai:gpt-5.6-luna".
     """
 
     def __init__(self, agent: Agent, store: ConversationStore, models: Sequence[str] = ()) -> None:
@@ -101,7 +101,7 @@ class ACPAgent:
     async def new_session(
         self, cwd: str, mcp_servers: Sequence[Any] | None = None, **_: Any
     ) -> schema.NewSessionResponse:
-        """Start a conversation, with the client's MCP servers as additional tools."""
+        """Start a conversation, in which the agent can also use the client's MCP servers."""
         # `session/list` needs the folder, which the store has no field for
         session_id = f"{new_id('session')}@{quote(cwd)}"
         session = self._begin(session_id, cwd, mcp_servers)

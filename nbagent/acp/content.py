@@ -25,7 +25,7 @@ _PLAN: dict[str, schema.PlanEntryStatus] = {"pending": "pending", "doing": "in_p
 
 
 def parts_of(prompt: Iterable[Any]) -> list[dict[str, Any]]:
-    """The content parts of a prompt. Raises ConfigurationError for content that the agent can't read.
+    """Convert a prompt to content parts. Raises ConfigurationError for content that the agent can't read.
 
     >>> parts_of([acp.resource_link_block("notes.txt", "file:///home/ada/notes.txt")])
     [{'type': 'text', 'text': '[notes.txt](file:///home/ada/notes.txt)'}]
@@ -55,7 +55,7 @@ def _text(text: str) -> dict[str, Any]:
 
 
 def updates_of(event: events.AnyEvent) -> Iterator[Any]:
-    """The updates for an event."""
+    """Yield the client updates for an event of the run."""
     metadata = event.metadata
     if event.tool_name == UPDATE_PLAN:
         yield from _updates_of_plan(event)
@@ -107,12 +107,12 @@ def _updates_of_plan(event: events.AnyEvent) -> Iterator[Any]:
 
 
 def title_of(tool: str, arguments: dict[str, Any]) -> str:
-    """A tool call on one line."""
+    """A one-line description of a tool call."""
     return f"{tool} {shortened(json.dumps(arguments, ensure_ascii=False), TITLE_CHARS)}" if arguments else tool
 
 
 def replayed(messages: Sequence[LLMMessage]) -> Iterator[Any]:
-    """The updates that show a stored conversation."""
+    """Yield the client updates that show a stored conversation."""
     for message in without_drafts(messages):
         if message.role == "tool":
             status: Any = "failed" if message.is_error else "completed"
@@ -142,13 +142,13 @@ def _content_blocks(content: Content) -> Iterator[Any]:
 
 
 def context_update(usage: Usage, size: int, dollars: float) -> schema.UsageUpdate:
-    """How much of the model's context window is used, and what the session has cost so far."""
+    """An update with the tokens used, the size of the model's context window, and the session's cost so far."""
     cost = schema.Cost(amount=dollars, currency="USD")
     return schema.UsageUpdate(session_update="usage_update", used=usage.total_tokens, size=size, cost=cost)
 
 
 def usage_of(usage: Usage) -> schema.Usage:
-    """Token counts as the protocol's type."""
+    """Convert token counts to the protocol's type."""
     return schema.Usage(
         total_tokens=usage.total_tokens,
         input_tokens=usage.input_tokens,

@@ -1,6 +1,6 @@
-"""nbagent's persona in Jupyter AI 3, which finds it through the entry point `jupyter_ai.personas`.
+"""The nbagent persona for Jupyter AI 3, which finds personas through the entry point `jupyter_ai.personas`.
 
-It starts `nbagent acp` with the agent that `NBAGENT_AGENT` names.
+The persona starts `nbagent acp` with the agent that `NBAGENT_AGENT` names.
 """
 
 import sys
@@ -12,7 +12,7 @@ from jupyter_ai_persona_manager import PersonaDefaults
 
 
 class NbagentPersona(BaseAcpPersona):  # type: ignore[misc]  # Jupyter AI is not installed where types are checked
-    """nbagent in Jupyter AI's chats."""
+    """The nbagent persona in Jupyter AI chats."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, executable=[sys.executable, "-m", "nbagent.cli", "acp"], **options)

@@ -1,6 +1,6 @@
 """Serves an agent over stdin and stdout, for `nbagent acp`.
 
-Both are reserved for the protocol. All other output, including the output of libraries and tool processes, goes to
+Both streams are reserved for the protocol. All other output, including that of libraries and tool processes, goes to
 stderr.
 """
 
@@ -23,10 +23,10 @@ from nbagent.server.conversations.opening import default_store, open_store
 
 
 def serve_stdio(make: Callable[[], Agent], store: str | None = None, models: Sequence[str] = ()) -> None:
-    """Serve the agent that `make` returns until the client closes stdin.
+    """Create an agent with `make`, and serve it until the client closes stdin.
 
-    `store` is an address for `open_store`; the default is a file in the user's application data. Clients may choose one
-    of `models`.
+    `store` is an address for `open_store`; the default is a file in the user's folder for application data. `models`
+    lists the models that clients may choose.
     """
     sys.stdout.flush()
     incoming, outgoing = _reserved(0), _reserved(1)
@@ -51,7 +51,9 @@ def _reserved(number: int) -> int:
     try:
         reserved = os.dup(number)
     except OSError:
-        raise ConfigurationError("`nbagent acp` needs stdin and stdout. An editor provides both.") from None
+        raise ConfigurationError(
+            "`nbagent acp` needs stdin and stdout. Start it from an editor, which provides both."
+        ) from None
     other = os.open(os.devnull, os.O_RDONLY) if number == 0 else os.dup(2)
     os.dup2(other, number)
     os.close(other)

@@ -1,7 +1,7 @@
-"""An agent as another agent's tool: the result of `Agent.as_tool`.
+"""Makes an agent a tool of another agent; the code behind `Agent.as_tool`.
 
-The agent's run is a child of the run that calls the tool: it shares the caller's budget and time, ends when the caller
-is interrupted, and uses the caller's approver unless it has its own.
+The agent's run is a child of the run that calls the tool. The child shares its parent's budget and time, ends when the
+parent is interrupted, and uses the parent's approver unless it has its own.
 """
 
 from __future__ import annotations

@@ -11,7 +11,8 @@ from nbagent.functions.source import function_version
 
 
 class Allow(Enum):
-    """Returned by an approver instead of True to allow later calls as well. A redefined tool needs approval again.
+    """A decision that an approver returns instead of True, to allow later calls as well. A redefined tool needs
+    approval again.
 
     >>> def approve(call, definition):
     ...     return Allow.TOOL if definition.name == "search" else False
@@ -22,18 +23,20 @@ class Allow(Enum):
 
 
 class Allowances:
-    """The allowances of one agent and its forks, in memory only."""
+    """The allowances of one agent and its forks. They are kept in memory only."""
 
     def __init__(self) -> None:
         #: A function, its version, and its arguments as JSON, or None for any arguments.
         self._allowed: list[tuple[Any, str, str | None]] = []
 
     def add(self, allow: Allow, func: Any, arguments: str) -> None:
-        """Allow later calls to exactly this function: with any arguments or, for `Allow.CALL`, only with these."""
+        """Allow later calls to exactly this function, with any arguments or, for `Allow.CALL`, only with these
+        arguments.
+        """
         self._allowed.append((func, function_version(func), None if allow is Allow.TOOL else arguments))
 
     def cover(self, func: Any, arguments: str) -> bool:
-        """Whether a person has already allowed such a call."""
+        """Whether a person has already allowed calls to this function with these arguments."""
         return any(allowed in (None, arguments) for allowed in self._arguments(func))
 
     def describe(self, func: Any) -> str:
@@ -54,5 +57,5 @@ class Allowances:
 
 
 def as_key(arguments: dict[str, Any]) -> str:
-    """JSON data as text that is equal only for equal arguments: 1, 1.0 and True differ."""
+    """JSON data as text. Two texts are equal only if the data is the same; 1, 1.0 and True count as different."""
     return json.dumps(arguments, sort_keys=True)

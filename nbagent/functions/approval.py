@@ -37,7 +37,7 @@ Approver = Callable[[FunctionCall, FunctionDefinition], Any]
 
 
 def check_approver(approver: Any) -> None:
-    """Raise ConfigurationError for an approver that can't be called, which would deny every call."""
+    """Raise ConfigurationError if the approver can't be called. It would deny every tool call."""
     if approver is None:
         return
     expected = "a function of (call, definition) that returns True, a dict of edited arguments, or False to deny"
@@ -70,7 +70,7 @@ def offer_default_approver(approver: Approver) -> None:
 
 
 def approver_of(own: Approver | None) -> Approver | None:
-    """The approver to ask: the agent's own, or the enclosing run's, panel's or cell's, or the default.
+    """The approver to ask: the agent's own, else that of the enclosing run, panel or cell, else the default.
 
     If the enclosing run has `approve_all`, its approver comes first.
     """
@@ -82,7 +82,8 @@ def approver_of(own: Approver | None) -> Approver | None:
 async def needs_approval(definition: FunctionDefinition, arguments: dict[str, Any]) -> bool:
     """Whether a call with these arguments needs approval, according to the tool's `approve`.
 
-    If `approve` is a function, sync or async, it receives the arguments that its parameters name, or their defaults.
+    If `approve` is a sync or async function, it receives the arguments that it has parameters for, or the tool's
+    defaults for them.
     """
     policy = definition.approve
     if not callable(policy):
@@ -101,7 +102,7 @@ async def needs_approval(definition: FunctionDefinition, arguments: dict[str, An
 
 
 def outside(folder: str | os.PathLike[str], parameter: str = "path") -> Callable[..., bool]:
-    """A policy for `tool(approve=…)` that asks unless the path in this parameter is inside `folder`.
+    """A policy for `tool(approve=…)` that asks unless the path in the tool's argument `parameter` is inside `folder`.
 
     `..` and links are resolved, so `/tmp/../etc/passwd` is outside `/tmp`. Relative paths start at the working
     directory. A missing path also needs approval.
@@ -122,9 +123,9 @@ def outside(folder: str | os.PathLike[str], parameter: str = "path") -> Callable
 
 
 async def ask_approver(approver: Approver | None, call: FunctionCall, definition: FunctionDefinition) -> Any:
-    """Return the decision: True, an `Allow`, a dict of edited arguments, or None to deny.
+    """Return the approver's decision: True, an `Allow`, a dict of edited arguments, or None to deny.
 
-    Raises ToolDeniedError if there is nobody to ask. An approver may raise it itself, with a reason.
+    Raises ToolDeniedError if there is nobody to ask. An approver may also raise this error, with a reason.
     """
     if approver is None:
         raise ToolDeniedError(_NO_APPROVER, tool=definition.name)

@@ -36,7 +36,7 @@ class ToolBinding:
         self._location = self._search()
 
     def look_up(self) -> Callable[..., Any] | None:
-        """The current function, or None if its name no longer refers to one."""
+        """The function that the name refers to now, or None if it no longer refers to a suitable one."""
         if self._location is None and not self._is_unbound:
             self._location = self._search() or self._redefined()
         if self._location is None:
@@ -77,7 +77,9 @@ class ToolBinding:
 
 
 def is_same(found: Any, func: Any) -> bool:
-    """Whether both are the same function. They may be two objects, since each access to a method creates one."""
+    """Whether `found` is the function `func`. Bound methods are compared by value, since each access creates a new
+    object.
+    """
     return found is func or (isinstance(found, MethodType) and found == func)
 
 

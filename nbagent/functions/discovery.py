@@ -69,7 +69,7 @@ def settings_of(function: Any) -> dict[str, Any] | None:
 def register_instance_methods(
     registry: FunctionRegistry, instance: Any, prefix: str = "", exclude: Collection[str] = DEFAULT_EXCLUDE
 ) -> list[str]:
-    """Register an object's methods, including inherited ones, as `prefix` + name.
+    """Register an object's methods, including inherited ones. Each tool's name is `prefix` + the method's name.
 
     >>> class Shop:
     ...     def price(self, item: str) -> float: ...
@@ -89,7 +89,7 @@ def register_class_methods(
     instance: Any = None,
     exclude: Collection[str] = DEFAULT_EXCLUDE,
 ) -> list[str]:
-    """Register a class's methods, bound to `instance`. Without one, register only static and class methods."""
+    """Register a class's methods, bound to `instance`. Without an instance, register only static and class methods."""
     if not isinstance(cls, type):
         raise invalid("cls", cls, "a class", "For the methods of an object, use register_instance_methods.")
     found = _methods(cls, cls if instance is None else instance)
@@ -120,9 +120,10 @@ def register_module_functions(
 def auto_discover_and_register(
     registry: FunctionRegistry, targets: Iterable[Any], exclude: Collection[str] = DEFAULT_EXCLUDE
 ) -> list[str]:
-    """Register functions, modules, classes and other objects, or tuples `(target, prefix)` with one of these.
+    """Register the functions of several targets: functions, modules, classes and other objects, or `(target, prefix)`
+    tuples.
 
-    A function in the list is registered even if its name is private.
+    A function that is itself a target is registered even if its name is private.
     """
     if isinstance(targets, str) or not isinstance(targets, Iterable):
         raise invalid("targets", targets, "a list", "Call auto_discover_and_register(registry, [target, ...]).")
@@ -170,7 +171,7 @@ def _add(registry: FunctionRegistry, definition: FunctionDefinition) -> str:
 def marked_tool(
     function: Any, settings: dict[str, Any] | None, name: str | None = None, prefix: str = ""
 ) -> FunctionDefinition:
-    """Create a tool called `prefix` + the function's name, with the settings of the function's mark, if any."""
+    """Create a tool named `prefix` + the function's name, with the settings of the function's mark, if any."""
     options = dict(settings or {})
     full_name = f"{prefix}{options.pop('name', None) or name or getattr(function, '__name__', '')}"
     description, parameters = options.pop("description", None) or "", options.pop("parameters", None)

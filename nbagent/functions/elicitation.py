@@ -1,6 +1,6 @@
 """Lets a running tool ask the user, through the approver: `await ask_person(Question(…))`.
 
-MCP servers do this when they need an answer, a choice or consent during a call.
+MCP servers do so when they need an answer, a choice or consent during a call.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from nbagent.functions.registry import FunctionDefinition
 class Question(FunctionCall):
     """A question that an approver receives instead of a call. `name` says who is asking, and `text` is the question.
 
-    `arguments` are the answers so far, for the person to complete. `problem(answers)` describes an error in the
+    `arguments` contains the answers so far, which the person completes. `problem(answers)` describes an error in the
     answers, or returns "".
     """
 
@@ -35,7 +35,7 @@ class Question(FunctionCall):
 
 @dataclass(frozen=True, slots=True)
 class CallInProgress:
-    """A tool's current call: its event loop and deadline, and the approver to ask."""
+    """A tool call that is running: its event loop, its deadline, and the approver to ask."""
 
     definition: FunctionDefinition
     approver: Approver | None
@@ -45,7 +45,7 @@ class CallInProgress:
 
     @contextmanager
     def pause(self) -> Iterator[None]:
-        """Stop the call's clock while the user answers."""
+        """Pause the call's time limit while the user answers."""
         when = self.deadline.when()
         left = None if when is None else when - self.loop.time()
         with suppress(RuntimeError):  # the call has ended
@@ -60,7 +60,7 @@ class CallInProgress:
 async def ask_person(question: Question, call: CallInProgress | None) -> dict[str, Any] | None:
     """Return the user's answers, or None if the user refuses or there is nobody to ask. Works on any event loop.
 
-    The call's clock stops while the user answers. Incomplete answers count as refused.
+    The call's time limit is paused while the user answers. Incomplete answers count as a refusal.
     """
     if call is None:
         return None
@@ -69,7 +69,7 @@ async def ask_person(question: Question, call: CallInProgress | None) -> dict[st
 
 
 async def agrees(asker: str, text: str, own: Approver | None) -> bool:
-    """Whether the approver, or the user at the terminal, agrees. False if there is nobody to ask."""
+    """Ask the approver, or the user at the terminal, and return whether they agree. False if there is nobody to ask."""
     approver = approver_of(own)
     if approver is None:
         if sys.stdin is None or not sys.stdin.isatty():

@@ -90,13 +90,14 @@ class _CallState:
 class ToolExecutor:
     """Runs the functions of a registry.
 
-    `timeout`, in seconds, applies to tools without their own (None: no limit). Results for the model are cut at
-    `max_result_chars`. `call_context(definition)` returns a context manager that is entered in the tool's thread,
-    directly around the function call. If `runs_exclusively(definition)` is true, the tool never runs at the same time
-    as others. `approver` decides on calls to tools with `approve=True`. With `approve_all`, it decides on all calls,
-    including those made by agents that a tool runs. It receives a copy of the validated arguments, and approves one
-    execution: an approved call is not retried. A sync approver runs in a thread, so it may block. The model reads the
-    type and message of a tool's exception. With `tracebacks`, it also reads the lines of your code that led to it.
+    `timeout`, in seconds, applies to tools without a timeout of their own; None means no limit. Results for the model
+    are cut at `max_result_chars`. `call_context(definition)` returns a context manager that is entered in the tool's
+    thread, directly around the function call. If `runs_exclusively(definition)` is true, the tool never runs at the
+    same time as other tools. `approver` decides on calls to tools with `approve=True`. With `approve_all`, it decides
+    on all calls, including those made by agents that a tool runs. It receives a copy of the validated arguments. Each
+    approval is for one execution, so an approved call is not retried. A sync approver runs in a thread, so it may
+    block. The model reads the type and message of a tool's exception. With `tracebacks`, the model also reads the lines
+    of your code that led to the exception.
     """
 
     def __init__(
@@ -137,10 +138,10 @@ class ToolExecutor:
     def with_options(
         self, *, only: Iterable[str] | None = None, approve_all: bool = False, timeout: float | None = None
     ) -> ToolExecutor:
-        """A copy that offers only the tools in `only`, asks before each call, or has another `timeout`.
+        """A copy that offers only the tools in `only`, asks before each call, or uses another `timeout`.
 
-        None and False change nothing. An unknown name raises ConfigurationError. A provider tool's name, such as
-        "web_search", adds that tool.
+        An option that is None or False changes nothing. An unknown name in `only` raises ConfigurationError. A provider
+        tool's name, such as "web_search", adds that tool.
         """
         other = copy(self)
         if only is not None:
@@ -166,7 +167,9 @@ class ToolExecutor:
         raise _execution_error(function_name, outcome.error) from outcome.error
 
     def format_result(self, result: Any) -> Content:
-        """Format a function's value for the model; see `nbagent.functions.formatting`. Override it to change that."""
+        """Format a function's value for the model; see `nbagent.functions.formatting`. Override this method to change
+        the format.
+        """
         return format_result(result)
 
     # -- one call, step by step ---------------------------------------------------------------------------------------
@@ -174,8 +177,8 @@ class ToolExecutor:
     async def run(self, call: FunctionCall, interrupted: list[ToolOutcome] | None = None) -> ToolOutcome:
         """Run a model's call and always return an outcome. Raises only CancelledError and KeyboardInterrupt.
 
-        If it is cancelled while the function runs, the outcome is added to `interrupted`. The outcome's `error` is the
-        function's exception or our `ToolError`.
+        If the call is cancelled while the function runs, the outcome is added to `interrupted`. The outcome's `error`
+        is the function's exception or nbagent's `ToolError`.
         """
         state = _CallState(call, [] if interrupted is None else interrupted)
         state.start_clock()

@@ -1,4 +1,4 @@
-"""Converts tools that were written for LangChain, the OpenAI Agents SDK or Pydantic AI.
+"""Converts tools written for LangChain, the OpenAI Agents SDK or Pydantic AI.
 
 They are recognised by their attributes, so none of these packages is required. `Agent(tools=[...])` accepts them
 directly. Use the functions here to set options or to supply the framework's context.
@@ -90,7 +90,7 @@ def _pydantic_ai_context(tool: Any, deps: Any) -> Any:
 
 
 def as_definition(tool: Any) -> FunctionDefinition | None:
-    """Convert a tool of one of these packages. Returns None for anything else."""
+    """Convert a tool of one of these three packages. Returns None for anything else."""
     for recognises, convert in _KINDS:
         if recognises(tool):
             return convert(tool)

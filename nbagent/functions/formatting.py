@@ -50,7 +50,8 @@ def format_result(result: Any, whole: bool = False) -> Content:
     - anything else: `str()`
 
     With `whole`, nothing is omitted: a data frame becomes JSON, and a value that is too long raises ValueError.
-    Different values therefore have different texts, which don't depend on the process or on pandas' display options.
+    Different values therefore have different texts. The texts don't depend on the process or on pandas' display
+    options.
 
     >>> format_result({"city": "Köln", "t": 22})
     '{"city": "Köln", "t": 22}'
@@ -205,7 +206,7 @@ def _rows_of(table: Any) -> dict[str, Any]:
 def table_data(value: Any, n_rows: int, n_columns: int) -> dict[str, Any] | None:
     """The first rows of a data frame or series as exact JSON data, or None for any other value.
 
-    Has the keys shape, dtypes, columns, index and data (a list of rows). A polars table has no index.
+    The keys are shape, dtypes, columns, index and data (a list of rows). A polars table has no index.
     """
     if not _is_table(value):
         return None
@@ -216,7 +217,7 @@ def table_data(value: Any, n_rows: int, n_columns: int) -> dict[str, Any] | None
 
 
 def in_order(items: Iterable[Any]) -> list[Any]:
-    """The items of a set, in an order that is the same in all processes."""
+    """Sort the items of a set, so that their order is the same in all processes."""
     items = list(items)
     try:
         return sorted(items)
@@ -227,8 +228,8 @@ def in_order(items: Iterable[Any]) -> list[Any]:
 def table_text(value: Any, n_rows: int | None = None, columns: list[str] | None = None) -> str | None:
     """A data frame or series of pandas, polars or a similar library as text, or None for any other value.
 
-    The text has the first `n_rows` rows, by default all of a short table and ten of a long one. If given,
-    `columns` limits its columns.
+    The text has the first `n_rows` rows, by default all of a short table and ten of a long one. If `columns` is given,
+    only these columns are shown.
     """
     if not _is_table(value):
         return None
@@ -257,7 +258,7 @@ def _is_table(value: Any) -> bool:
 
 
 def short_repr(value: Any) -> str:
-    """The beginning of a value's `repr`, or of a table's text, for the trace; a note if the `repr` fails."""
+    """The start of a value's `repr` or of a table's text, for the trace. If the `repr` fails, a note instead."""
     try:
         text = table_text(value) or repr(beginning(value, _MAX_REPR_CHARS))
     except Exception as error:  # noqa: BLE001  a repr may raise anything; the model still gets the value
@@ -266,9 +267,9 @@ def short_repr(value: Any) -> str:
 
 
 def truncate_result(content: Content, limit: int) -> tuple[Content, int, bool]:
-    """Cut content to about `limit` characters. Returns it with its original length and whether it was cut.
+    """Cut content to about `limit` characters. Returns the content, its original length, and whether it was cut.
 
-    Images stay whole. A cut text keeps its beginning and some of its end, which often matters.
+    Images are never cut. Of a long text, the start and part of the end are kept, since the end often matters.
     """
     if isinstance(content, str):
         return _cut(content, limit), len(content), len(content) > limit
@@ -293,11 +294,10 @@ def _cut(text: str, limit: int) -> str:
 
 
 def format_error(error: BaseException, *, with_lines: bool = False) -> str:
-    """Format an error as `Error: ValueError: …`, followed by the lines of the user's code that led to it if
-    `with_lines`.
+    """Format an error as `Error: ValueError: …`. With `with_lines`, the lines of the user's code that led to it follow.
 
-    Without them, the model learns nothing about the user's files and source. Lines of `MODELS_CODE` are the model's
-    own and always included.
+    Without these lines, the model learns nothing about the user's files and source. Lines from `MODELS_CODE` are always
+    included, since the model wrote them.
     """
     leaves = _leaves(error)
     lines = [f"Error: {'; '.join(map(error_summary, leaves))}"]
@@ -314,7 +314,7 @@ def format_error(error: BaseException, *, with_lines: bool = False) -> str:
 
 
 def error_summary(error: BaseException) -> str:
-    """`ValueError: …`, even if the exception's `__str__` fails. Omits a syntax error's file and line."""
+    """Return `ValueError: …`, even if the exception's `__str__` fails. Omits a syntax error's file and line."""
     lines = traceback.format_exception_only(error)
     if isinstance(error, SyntaxError):
         lines = [line for line in lines if not line.startswith(" ")]

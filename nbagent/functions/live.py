@@ -1,4 +1,4 @@
-"""Live tools: functions that are looked up by name, where they were defined, at each request.
+"""Live tools: functions that are looked up at each request, by name and in the namespace in which they were defined.
 
 If you redefine a function in any cell, the next request uses the new body, signature and docstring; its options stay.
 If you delete it, or bind its name to something else, it is not offered until the name refers to a function again. The
@@ -40,7 +40,9 @@ ToolsInput = (
 
 
 class LiveRegistry(FunctionRegistry):
-    """A registry that looks up its functions at each request, where they were defined; see `ToolBinding`."""
+    """A registry that looks up its functions at each request, in the namespaces where they were defined. See
+    `ToolBinding`.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -98,12 +100,13 @@ def tool(
     """Offer a function to the agents of this process; returns the function unchanged.
 
     - `name`, `description`: by default the function's name and docstring.
-    - `approve`: True asks a person before each call. A function of some of the arguments returns whether to ask.
-    - `parallel`: False never runs the call at the same time as another call of its turn.
-    - `main_thread`: True calls a sync function on the main thread.
-    - `timeout`: seconds for one call. None means the executor's timeout, `math.inf` no limit.
-    - `retries`: how often to call again if the function raises. A call that a person approved is not repeated.
-    - `cache_ttl`: seconds for which a result is reused.
+    - `approve`: if True, ask a person before each call. Or a function of some of the arguments that returns whether to
+      ask.
+    - `parallel`: if False, never run a call at the same time as another call of its turn.
+    - `main_thread`: if True, call a sync function on the main thread.
+    - `timeout`: the time limit for one call, in seconds. None means the executor's timeout, `math.inf` no limit.
+    - `retries`: how often to call the function again if it raises. A call that a person approved is not repeated.
+    - `cache_ttl`: the time for which a result is reused, in seconds.
 
     Raises ConfigurationError for an invalid name, such as a lambda's, and for a method without its object.
 
@@ -137,8 +140,8 @@ def tool(
 def as_tool(item: Any, name: str | None = None) -> FunctionDefinition:
     """Convert a user's tool: a definition, a function, another package's tool, or a provider tool's name.
 
-    A function keeps its options from `tool` or `agent_callable`. If these do not name it, it is called `name`, or by
-    its own name.
+    A function keeps its options from `tool` or `agent_callable`. If the options contain no name, the tool has the given
+    `name`, or else the function's own name.
     """
     if isinstance(item, FunctionDefinition):
         return item
@@ -157,7 +160,7 @@ def as_tool(item: Any, name: str | None = None) -> FunctionDefinition:
 
 
 def as_registry(tools: Any) -> FunctionRegistry:
-    """Convert a user's tools to a registry: None, a registry, one tool, or a list; see `as_tool`."""
+    """Convert a user's tools to a registry. `tools` is None, a registry, one tool, or a list; see `as_tool`."""
     if isinstance(tools, FunctionRegistry):
         return tools
     registry = LiveRegistry()

@@ -1,4 +1,4 @@
-"""The preview of a call before approval, for calls whose arguments alone don't show the change."""
+"""Previews of calls that wait for approval, for calls whose arguments alone don't show the change."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from nbagent.core.render.diff import Line, diff_lines, without_far_lines
 
 
 class TextChange(NamedTuple):
-    """Text before and after a call; None if there is none. Equal texts mean that the call uses the text unchanged."""
+    """A text before and after a call; None where it does not exist. If both are equal, the call uses the text
+    unchanged.
+    """
 
     title: str
     before: str | None
@@ -20,7 +22,7 @@ class TextChange(NamedTuple):
     language: str = ""
 
     def lines(self) -> list[Line]:
-        """The relevant lines, each with its sign. No character is hidden."""
+        """The changed lines and the lines around them, each with its sign. No character is hidden."""
         before, after = (None if text is None else folded(text) for text in (self.before, self.after))
         if before == after or before is None:
             return [(" ", line) for line in (after or "").splitlines()]
@@ -34,11 +36,11 @@ class Preview:
     """The effect of a call, as the tool's `preview` describes it.
 
     - `does`: the words after "asks to", such as "add a code cell"
-    - `changes`: the texts that it would add, change, remove or run
-    - `in_place`: shows the change where it would happen, in addition to the question, and returns a function that
-      removes it. Its argument is a function to call with the decision that the user makes there: True, False, or
-      another text for the argument that `edits` names
-    - `edits`: the argument that *Edit* offers as text; by default all arguments, as JSON
+    - `changes`: the texts that the call would add, change, remove or run
+    - `in_place`: a function that also shows the change where it would happen, and returns a function that removes it
+      again. Its argument is a function to call with the decision that the user makes there: True, False, or a new text
+      for the argument named by `edits`
+    - `edits`: the name of the argument that *Edit* offers as text; by default, *Edit* offers all arguments as JSON
     """
 
     does: str

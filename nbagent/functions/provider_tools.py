@@ -1,11 +1,12 @@
-"""Tools that a provider runs itself, each with one neutral name. They are offered like functions and never run here.
+"""Tools that a provider runs itself. Each has one name for all providers. They are offered like functions, but never
+run here.
 
 >>> agent = Agent("claude", tools=[mean_by, web_search(max_uses=3)])        # doctest: +SKIP
 >>> agent.chat_sync("Who won the match?").citations                         # doctest: +SKIP
 >>> agent.chat_sync("And in 2022?", tools=["web_search"])                   # doctest: +SKIP
 
-Only tools that you name are on. Each provider's tools are in its file in `providers/known/`. If the model's provider
-lacks a tool or one of its options, an error is raised before anything is sent.
+Only tools that you name are offered. Each provider's tools are in its file in `providers/known/`. If the model's
+provider lacks a tool or one of its options, an error is raised before anything is sent.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ def web_search(
     blocked_domains: Sequence[str] | None = None,
     user_location: Mapping[str, str] | None = None,
 ) -> FunctionDefinition:
-    """The provider's web search, for `tools=[...]`. Citations are in `result.citations` and `trace.citations`.
+    """A tool for `tools=[...]`: the provider's web search. Citations are in `result.citations` and `trace.citations`.
 
     - `max_uses`: the maximum number of searches in one request
-    - `allowed_domains` or `blocked_domains`: such as `["python.org"]`
+    - `allowed_domains` or `blocked_domains`: a list of domains, such as `["python.org"]`
     - `user_location`: any of city, region, country (two letters) and timezone
 
     >>> web_search(max_uses=3).provider_options
@@ -55,7 +56,7 @@ def web_fetch(
     blocked_domains: Sequence[str] | None = None,
     max_content_tokens: int | None = None,
 ) -> FunctionDefinition:
-    """The provider's tool that reads the pages at addresses in the conversation, for `tools=[...]`.
+    """A tool for `tools=[...]` with which the provider reads web pages whose addresses are in the conversation.
 
     >>> web_fetch(allowed_domains=["python.org"]).provider_options
     {'allowed_domains': ['python.org']}
@@ -80,7 +81,7 @@ def code_execution() -> FunctionDefinition:
 
 
 def image_generation(*, size: str | None = None, quality: str | None = None) -> FunctionDefinition:
-    """The provider's tool that generates images, for `tools=[...]`. They are in `result.images`.
+    """A tool for `tools=[...]` with which the provider generates images. The images are in `result.images`.
 
     >>> image_generation(size="1024x1024").provider_options
     {'size': '1024x1024'}
@@ -89,7 +90,7 @@ def image_generation(*, size: str | None = None, quality: str | None = None) -> 
 
 
 def tool_search() -> FunctionDefinition:
-    """Let the model search for tools instead of reading all definitions, for `tools=[...]` with hundreds of tools.
+    """A tool for `tools=[...]` that lets the model search hundreds of tools instead of reading all their definitions.
 
     The provider hides the request's functions until the model finds them.
 
@@ -100,10 +101,10 @@ def tool_search() -> FunctionDefinition:
 
 
 def remote_mcp(url: str, *, name: str, allowed_tools: Sequence[str] | None = None) -> FunctionDefinition:
-    """Let the provider use a public MCP server's tools, for `tools=[...]`. They run without your approval.
+    """A tool for `tools=[...]` that lets the provider use a public MCP server's tools. They run without your approval.
 
-    `name` is your name for the server. No token is sent. For a server that needs one, or that only this machine can
-    reach, use `agent.use(MCPServer(url, ...))`, whose tools are called from here.
+    `name` is your name for the server. No token is sent. If the server needs a token, or if only this machine can reach
+    it, use `agent.use(MCPServer(url, ...))`, whose tools are called from here.
 
     >>> remote_mcp("https://mcp.deepwiki.com/mcp", name="deepwiki").name
     'remote_mcp-deepwiki'
@@ -135,7 +136,7 @@ PROVIDER_TOOLS: Mapping[str, Callable[..., FunctionDefinition]] = {
 
 
 def provider_tool(tool: Any) -> FunctionDefinition | None:
-    """Create a tool with default options from its neutral name or its function. Returns None for anything else.
+    """Create a provider tool with default options from its name or its function. Returns None for anything else.
 
     >>> provider_tool("web_search").provider_options, provider_tool("mean_by")
     ({}, None)
@@ -146,7 +147,7 @@ def provider_tool(tool: Any) -> FunctionDefinition | None:
 
 
 def chosen_tools(registry: FunctionRegistry, names: Iterable[str]) -> FunctionRegistry:
-    """A registry's tools with these names, and provider tools that it lacks."""
+    """A registry with the named tools: those in `registry`, and provider tools that are not in it."""
     listed = [names] if isinstance(names, str) or not isinstance(names, Iterable) else list(names)
     providers = FunctionRegistry()
     for name in listed:

@@ -111,7 +111,7 @@ class FunctionDefinition:
 
 
 def is_name(text: str) -> bool:
-    """Whether a text has only letters and marks of any script, digits, _ and -.
+    """Whether a text consists only of letters and marks of any script, digits, _ and -.
 
     >>> is_name("मौसम-2"), is_name("read.all")
     (True, False)
@@ -120,7 +120,7 @@ def is_name(text: str) -> bool:
 
 
 def clean_name(name: str) -> str:
-    """The name with underscores instead of the characters that `is_name` rejects.
+    """Replace the characters that `is_name` rejects with underscores.
 
     >>> clean_name("मौसम (दिल्ली)"), clean_name("notes.delete/all")
     ('मौसम_दिल्ली_', 'notes_delete_all')
@@ -154,9 +154,9 @@ def _check_signature(func: Any, name: str, given: Mapping[str, Any] | None) -> N
 
     if problems := schema_of(func).problems:
         raise ConfigurationError(
-            f"tool {name!r}: {'; '.join(problems)}. Change the annotation. Or give the parameter a default, "
-            "and it will not be offered. Or annotate it with Annotated[..., SkipJsonSchema()], and the model may send "
-            "any JSON. Or annotate it with RunContext, which nbagent fills in."
+            f"tool {name!r}: {'; '.join(problems)}. Change the annotation, or give the parameter a default "
+            "to hide it from the model. To accept any JSON, annotate it with Annotated[..., SkipJsonSchema()]. To have "
+            "nbagent fill it in, annotate it with RunContext."
         )
 
 
@@ -169,7 +169,7 @@ def _invalid_name(name: object, func: object) -> ConfigurationError:
 
 
 class FunctionRegistry:
-    """Functions by name. Override `before_call` and `after_call` for permissions, statistics or caching."""
+    """A set of tools, by name. Override `before_call` and `after_call` for permissions, statistics or caching."""
 
     def __init__(self) -> None:
         self._entries: dict[str, FunctionDefinition] = {}
@@ -193,7 +193,7 @@ class FunctionRegistry:
         self.add(FunctionDefinition(name, description or "", parameters, func, **options))
 
     def add(self, definition: FunctionDefinition) -> None:
-        """Add a tool, or replace the one with that name. All ways of registering a tool end here."""
+        """Add a tool, or replace the one with that name. All other methods that register a tool call this one."""
         if definition.schema is not None:  # its parameters come from the signature, which may change
             definition = dataclasses.replace(definition, parameters=None, schema=None)
         _check_signature(definition.func, definition.name, (definition.parameters or {}).get("properties"))
@@ -244,7 +244,7 @@ class FunctionRegistry:
         return entry.func
 
     def has_function(self, name: str) -> bool:
-        """Whether a function of that name can be called now."""
+        """Whether a function with that name can be called now."""
         entry = self._entries.get(name)
         return entry is not None and self._current(entry) is not None
 
@@ -254,7 +254,7 @@ class FunctionRegistry:
         return [definition.to_dict() for definition in definitions if definition is not None]
 
     def only(self, names: Iterable[str]) -> FunctionRegistry:
-        """A live view of some of the tools, which follows changes here. A string counts as one name.
+        """A live view of some of the tools, which follows changes to this registry. A string counts as one name.
 
         Raises ConfigurationError for a name that is not registered.
         """
@@ -277,7 +277,7 @@ class FunctionRegistry:
         return None
 
     def before_any_call(self, definition: FunctionDefinition) -> None:
-        """Called before each call to a function here or in a joined registry. Raise `ToolError` to refuse."""
+        """Called before each call to a function of this or a joined registry. Raise `ToolError` to refuse."""
 
     def after_call(self, definition: FunctionDefinition, arguments: dict[str, Any], outcome: ToolOutcome) -> Any:
         """Called after each call with valid arguments. May be `async`. Its return value is ignored."""
@@ -300,7 +300,7 @@ class FunctionRegistry:
 
 
 class JoinedRegistry(FunctionRegistry):
-    """The tools of several registries, in order. With `chosen`, only the tools named in it, in that order.
+    """The tools of several registries, in order. If `chosen` is given, only the tools that it names, in its order.
 
     Registering a tool here adds it to the first registry. If two tools have the same name, the first is offered.
     """
@@ -334,11 +334,11 @@ class JoinedRegistry(FunctionRegistry):
         return next((definition for definition in found if definition is not None), None)
 
     def has_function(self, name: str) -> bool:
-        """Whether a function of that name can be called now."""
+        """Whether a function with that name can be called now."""
         return self._owner(name) is not None
 
     def before_call(self, definition: FunctionDefinition, arguments: dict[str, Any]) -> Any:
-        """Call the hook of the tool's registry, if none of the registries refuses."""
+        """Call the hook of the tool's registry, unless one of the registries refuses the call."""
         self.before_any_call(definition)
         return (self._owner(definition.name) or self.own).before_call(definition, arguments)
 

@@ -15,9 +15,9 @@ HIDDEN = "(hidden)"
 
 
 def without_secrets(content: Content, max_chars: int = MAX_CHARS, name: str = "") -> Content:
-    """A result for a model, shortened, with `(hidden)` instead of each secret. Images stay unchanged.
+    """Shorten a result for a model, and replace each secret with `(hidden)`. Images are not changed.
 
-    `name` is the variable's name.
+    `name` is the name of the variable that the result comes from.
 
     >>> without_secrets("Settings(user='ann', password='a8Xk29sLq0pZ', url='db://ann:hunter2@host/x')")
     "Settings(user='ann', password='(hidden)', url='db://(hidden)@host/x')"

@@ -22,7 +22,7 @@ from nbagent.functions.registry import FunctionRegistry, JoinedRegistry
 
 
 class Toolset:
-    """Tools for an agent, with set-up and clean-up. Subclass it and set `tools`."""
+    """A group of tools for an agent, with set-up and clean-up. Subclass this and set `tools`."""
 
     #: The tools. They are looked up at each request, so they may change at any time.
     tools: FunctionRegistry
@@ -43,9 +43,9 @@ class Toolset:
         return ""
 
     def reminder(self) -> str:
-        """A reminder for the model, such as the state of a plan. Called before each request.
+        """Return a reminder for the model, such as the state of a plan. Called before each request.
 
-        It is sent last, after the cached prefix, and is not stored.
+        The reminder is sent last, after the cached prefix, and is not stored.
         """
         return ""
 
@@ -57,7 +57,8 @@ class Toolset:
 class CallElsewhere:
     """The function of a tool that runs elsewhere: it calls `call(name, arguments)`.
 
-    Functions with equal names are equal, so a tool that is listed again without a change remains the same tool.
+    Two instances with the same `name` and `call` are equal, so a tool that is listed again without a change remains the
+    same tool.
     """
 
     name: str
@@ -75,7 +76,7 @@ class Toolsets:
         self._toolsets = list(toolsets)
 
     def add(self, toolsets: Iterable[Toolset], own: FunctionRegistry) -> FunctionRegistry:
-        """Add the toolsets that are new. Returns `own` joined with their tools."""
+        """Add the toolsets that are new. Returns `own` joined with the tools of the new toolsets."""
         new: list[Toolset] = []
         for toolset in toolsets:
             check_type("use()", toolset, Toolset, fix="Pass a Toolset; functions go into Agent(tools=[...]).")
@@ -96,11 +97,11 @@ class Toolsets:
         await asyncio.gather(*(toolset.prepare() for toolset in self._toolsets))
 
     def instructions(self, offered: FunctionRegistry) -> str:
-        """The instructions of toolsets whose tools are offered in a run."""
+        """The instructions of the toolsets that have tools in `offered`, or no tools at all."""
         return "\n\n".join(filter(None, (toolset.instructions() for toolset in self._used(offered))))
 
     def reminder(self, offered: FunctionRegistry) -> str:
-        """The reminders of toolsets whose tools are offered in a run."""
+        """The reminders of the toolsets that have tools in `offered`, or no tools at all."""
         return "\n\n".join(filter(None, (toolset.reminder() for toolset in self._used(offered))))
 
     def _used(self, offered: FunctionRegistry) -> list[Toolset]:

@@ -1,6 +1,6 @@
-"""Validates a model's arguments before a tool runs, and repairs them if that loses nothing.
+"""Validates a model's arguments before a tool runs, and repairs invalid ones if nothing is lost.
 
-Otherwise the model gets feedback: the errors, field by field, and the expected shape.
+Otherwise, the model receives feedback: the error in each field, and the expected shape.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ class ArgumentProblem:
 
 
 def validate_arguments(definition: FunctionDefinition, arguments: dict[str, Any]) -> tuple[dict[str, Any], bool]:
-    """Return the arguments to call with, and whether they were repaired. The dict itself is not changed or passed on.
+    """Return the arguments to call with, and whether they were repaired. The dict `arguments` itself is neither changed
+    nor passed to the function.
 
     Raises `ToolArgumentsError`, whose message is the feedback for the model.
     """
@@ -104,7 +105,7 @@ def _feedback(definition: FunctionDefinition, problems: list[ArgumentProblem]) -
 
 
 def as_json_data(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Validated arguments as new JSON data. Values from a program that JSON can't represent become their `repr`.
+    """Convert validated arguments to new JSON data. Values that can't be converted are replaced by their `repr`.
 
     Bytes become text, or base64 if they are not valid text.
 

@@ -1,1 +1,3 @@
-"""The Model Context Protocol, through the official `mcp` package: servers as tools, and live tools as a server."""
+"""The Model Context Protocol, through the official `mcp` package: offers the tools of servers to agents, and serves
+live tools.
+"""

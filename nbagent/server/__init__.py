@@ -1,6 +1,6 @@
 """The agent over HTTP, for any client and many users.
 
-`nbagent serve` runs it. In your own program, `create_app` returns an ASGI application:
+`nbagent serve` runs it. In your own program, call `create_app`, which returns an ASGI application:
 
 >>> from nbagent.server import ServerSettings, create_app
 >>> app = create_app(agent, ServerSettings(tokens=[token]))                 # doctest: +SKIP

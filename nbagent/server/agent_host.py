@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # its package comes with the `server` extra
 
 
 class AgentHost:
-    """Runs an agent, or several agents by name, for the holders of a server's tokens.
+    """Runs one agent, or several named agents, for the holders of a server's tokens.
 
     Each run uses a fork of the agent, with the same tools, connections and system prompt but without its conversation.
     Raises `ConfigurationError` if there is a limit in dollars but a model has no known price.
@@ -53,7 +53,7 @@ class AgentHost:
         for hosted in self.agents.values():
             check_type("agent", hosted, Agent, fix="Pass an Agent.")
         if not self.agents:
-            raise invalid("agent", {}, "at least one", "Pass an Agent.")
+            raise invalid("agent", {}, "at least one agent", "Pass an Agent.")
         #: Whether closing the server also closes the agents' toolsets, because nothing else uses them.
         self.owns_agent = False
         self.store = store
@@ -73,12 +73,14 @@ class AgentHost:
 
     @property
     def models(self) -> list[str]:
-        """The model names for requests: first the agent's own model, then other models and agents."""
+        """The names that a request may pass as its model: first the agent's own model, then the other models and
+        agents.
+        """
         own = f"{self.agent.provider.provider_name}:{self.agent.provider.model_name}"
         return list(dict.fromkeys([own, *self.settings.models, *filter(None, self.agents)]))
 
     def provider_for(self, provider: str | None, model: str | None) -> LLMProvider:
-        """Return the provider named in a request. Raises `RefusedError` if it is not allowed."""
+        """Return the provider that a request names. Raises `RefusedError` if the provider or model is not allowed."""
         if provider is None and model in self.agents:
             return self.agents[model].provider
         for name in self.models:
@@ -167,7 +169,7 @@ class AgentHost:
                 check_priced(dollars, self.provider_for(None, model), name)
 
     def stop(self, owner: str, conversation_id: str) -> int:
-        """End the runs of a conversation in this process, including waiting ones, and return their number."""
+        """Stop a conversation's running and waiting runs in this process, and return their number."""
         runs = (*self._waiting, *self._running.values())
         found = [run for run in runs if (run.owner, run.conversation_id) == (owner, conversation_id)]
         for run in found:
@@ -175,13 +177,13 @@ class AgentHost:
         return len(found)
 
     def stop_runs(self) -> int:
-        """End the current runs, and return their number."""
+        """Stop the runs in progress, and return their number."""
         for run in self._running.values():
             run.cancel()
         return len(self._running)
 
     def end_runs(self) -> None:
-        """End all runs, and start no more."""
+        """Stop all runs, and refuse new ones."""
         self._is_closing = True
         self.stop_runs()
 

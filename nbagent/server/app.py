@@ -52,7 +52,8 @@ _FAILURES: dict[int | str, dict[str, Any]] = {
 def create_app(
     agent: Agent | Mapping[str, Agent], settings: ServerSettings, store: ConversationStore | None = None
 ) -> FastAPI:
-    """Return an agent as an ASGI application, for uvicorn or another server. `store` keeps conversations.
+    """Return an agent as an ASGI application, for uvicorn or another server. Conversations are kept in `store`, by
+    default in memory.
 
     If there are several agents, a request names one as its model; requests without a name go to the first agent. Raises
     `ConfigurationError` if there is no token.
@@ -61,7 +62,7 @@ def create_app(
     """
     check_type("settings", settings, ServerSettings, fix="Pass ServerSettings(tokens=[...]).")
     if not (settings.tokens or settings.token_file):
-        raise ConfigurationError("tokens: expected at least one. `secrets.token_urlsafe(32)` creates one.")
+        raise ConfigurationError("tokens: expected at least one token. `secrets.token_urlsafe(32)` creates one.")
     metrics = Metrics()
     host = AgentHost(agent, store or open_store("memory:"), settings, metrics)
     app = FastAPI(

@@ -1,4 +1,4 @@
-"""Approvals over HTTP: a client with the same token decides on a call; without a decision, the call is denied."""
+"""Approvals over HTTP. A client with the run's token decides on a call; without a decision, the call is denied."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ _DENIED = "The call needs approval, and this request does not wait for one. Do n
 
 
 async def deny(call: FunctionCall, definition: FunctionDefinition) -> Any:
-    """Deny a call. Used as the approver of requests that don't wait for approval."""
+    """Deny a call. This is the approver of requests that don't wait for approval."""
     raise ToolDeniedError(_DENIED, tool=definition.name)
 
 
 class HTTPApprover:
-    """Asks the clients that use the run's token. They see the call in the run's events, or fetch it with `GET`."""
+    """Asks the clients that use the run's token. They see the call in the run's events, or fetch it from
+    `/agent/approvals`.
+    """
 
     def __init__(self, store: ConversationStore, seconds: float, owner: str, run: HostedRun) -> None:
         self._store = store

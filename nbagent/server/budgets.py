@@ -1,4 +1,4 @@
-"""The limits of a run: the strictest that apply, and the accounts shared by a token's runs."""
+"""Computes the limits of a run, and keeps the accounts that a token's runs share."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Budgets:
 
     @asynccontextmanager
     async def account(self, owner: str) -> AsyncIterator[Account]:
-        """Yield a new account for a run, below its token's account."""
+        """Yield a new account for a run, as a child of its token's account."""
         budget = self._settings.max_cost_per_token
         if budget is None:
             yield Account()
@@ -55,7 +55,7 @@ class Budgets:
                 del self._accounts[owner]
 
     def limits(self, asked: Limits, own: Limits, turn: Lease | None, account: Account) -> Limits:
-        """Return the limits of a run. Raises `RefusedError` if its conversation's or token's budget is spent."""
+        """Return the limits of a run. Raises `RefusedError` if the budget of its conversation or token is spent."""
         left = [asked.max_cost, own.max_cost, self._settings.limits.max_cost]
         per_conversation = self._settings.max_cost_per_conversation
         if per_conversation is not None:

@@ -34,7 +34,7 @@ def sse(data: Any, event: str | None = None) -> str:
 
 
 async def while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
-    """Return the result of `work`. If the client disconnects, cancel it and raise `ClientDisconnect`."""
+    """Return the result of `work`. If the client disconnects, cancel the work and raise `ClientDisconnect`."""
     working = asyncio.create_task(work)
     leaving = asyncio.create_task(_left(receive))
     try:
@@ -54,7 +54,8 @@ async def _left(receive: Receive) -> None:
 
 
 class EventStream(Response, Generic[T]):
-    """A response with server-sent events. `run` is entered when the response starts, and exited when it ends.
+    """A response with server-sent events. The context manager `run` is entered when the response starts and exited when
+    the response ends.
 
     `write(run)` yields the text of the stream in pieces. An error before the first piece becomes an error response.
     """

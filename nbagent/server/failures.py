@@ -20,7 +20,7 @@ _MAX_FIELDS = 20
 
 
 async def on_error(request: Request, error: Exception) -> Response:
-    """Return the response to a request that failed in its route or has no route."""
+    """Return the response to a request that failed in its route or matches no route."""
     if isinstance(error, RequestValidationError):
         return problem_response(request.scope, _of_validation(error))
     if isinstance(error, HTTPException):

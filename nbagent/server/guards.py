@@ -22,7 +22,7 @@ _DECISIONS = ("/agent/approvals/", "/page/stop")
 
 
 class Guards:
-    """ASGI middleware that admits requests with a token, within its limits, and reads their bodies.
+    """ASGI middleware that admits requests that have a token and stay within its limits, and reads their bodies.
 
     Raises `RefusedError` for other requests, except those to the open paths.
     """
@@ -101,16 +101,16 @@ class Rate:
 
     @property
     def left(self) -> int:
-        """How many more requests could be sent after the last `take()`."""
+        """How many requests were left after the last `take()`."""
         return int(self._left)
 
     @property
     def seconds_to_full(self) -> int:
-        """The seconds from the last `take()` until the bucket is full again."""
+        """How many seconds after the last `take()` the bucket is full again."""
         return math.ceil((self._most - self._left) * 60 / self._most)
 
     def take(self) -> int:
-        """Take one request. Return 0, or the seconds to wait if none is left."""
+        """Take one request from the bucket. Return 0, or the seconds to wait if none is left."""
         now = monotonic()
         self._left = min(self._most, self._left + (now - self._at) * self._most / 60)
         self._at = now

@@ -1,4 +1,4 @@
-"""`RunRequest`: a protocol's request to the agent. `HostedRun`: the events of the run that answers it.
+"""`RunRequest`: a protocol's request to the agent. `HostedRun`: the run that answers the request, and its events.
 
 A run is saved before its last event is sent, so after `done` the turn is always stored. A client that disconnects
 cancels its run unless the request has an idempotency key. The unfinished turn is also saved, so the conversation stays
@@ -45,10 +45,10 @@ STOPPED = "stopped"
 
 @dataclass(frozen=True)
 class IdempotencyKey:
-    """An idempotency key: the first answer to a request is kept and returned for repeated requests.
+    """An idempotency key. The answer to the first request with this key is kept, and returned for repeated requests.
 
-    `fingerprint` identifies the request. `text(run)` creates the kept text once the run is done. The run continues if
-    its client disconnects, perhaps because of a short timeout, so its tools run only once.
+    `fingerprint` identifies the request. Once the run is done, `text(run)` creates the text to keep. The run continues
+    even if its client disconnects, perhaps because of a short timeout, so its tools run only once.
     """
 
     key: str
@@ -56,11 +56,11 @@ class IdempotencyKey:
     text: Callable[[HostedRun], str]
 
     def answer(self, run: HostedRun) -> KeptAnswer | None:
-        """Return the answer to keep; None for a failed run, which may be retried."""
+        """Return the answer to keep. None for a failed run, so a repeated request runs again."""
         return KeptAnswer(self.key, self.fingerprint, self.text(run)) if run.result is not None else None
 
     def text_of(self, first: KeptAnswer) -> str:
-        """Return the kept text. Raises `RefusedError` if it belongs to another request."""
+        """Return the kept text. Raises `RefusedError` if the key was used for a different request."""
         if first.fingerprint != self.fingerprint:
             detail = "This Idempotency-Key belongs to another request. Choose a new key for each request."
             raise RefusedError(422, "idempotency_key_reused", detail)
@@ -76,13 +76,13 @@ class RunRequest:
     - `history`: the client's own history, which replaces the stored one
     - `after`: the id of the last prompt in this history. If the conversation has a later prompt, the run starts a
       branch in a new conversation.
-    - `stored`: if False, only the cost is kept
+    - `stored`: if False, only the cost is saved
     - `instructions`: system text from the client, in addition to the agent's
-    - `provider`, `model`: must be among those that the server allows
-    - `limits`: can only lower the server's and the agent's limits
+    - `provider`, `model`: one that the server allows; None for the agent's own
+    - `limits`: these can lower the server's and the agent's limits, but not raise them
     - `options`: other options of `Agent.chat_stream`
     - `waits_for_approval`: if False, calls that need approval are denied at once
-    - `agent`: an agent for this client only, for example with its editor's tools
+    - `agent`: an agent for this client only, for example one with the tools of the client's editor
     - `origin`: the protocol, for the trace
     """
 
@@ -104,7 +104,7 @@ class RunRequest:
     origin: Mapping[str, str] = field(default_factory=lambda: {"source": "http"})
 
     def stream(self, agent: Agent, limits: Limits) -> AgentStream:
-        """Return the agent's run for this request."""
+        """Return the agent's stream for this request."""
         return agent.chat_stream(
             self.message,
             limits=limits,
@@ -116,9 +116,9 @@ class RunRequest:
 
 
 class HostedRun:
-    """A run of an `AgentHost`. Iterate over its events once; then `result` or `error` is set.
+    """A run of an `AgentHost`. Iterate over its events once. Afterwards, `result` or `error` is set.
 
-    If the request has an idempotency key, `kept_answer` is the saved answer. A repeated request doesn't start a run.
+    For a repeated request with an idempotency key, `kept_answer` is the saved answer, and no run starts.
     """
 
     def __init__(self, owner: str, conversation_id: str, provider: LLMProvider) -> None:
@@ -166,22 +166,26 @@ class HostedRun:
         self._queue.put_nowait(event)
 
     def put_observed(self, event: Event) -> None:
-        """Pass on events that only observers receive: called agents' events, and the end of a stopped run."""
+        """Pass on events that only observers receive: the events of called agents, and the last events of a stopped
+        run.
+        """
         if isinstance(event, ChildEvent) or (self.is_stopped and isinstance(event, UsageReport | Interrupted)):
             self.put(event)
 
     def stop(self) -> None:
-        """End the run at a person's request."""
+        """Stop the run because a person asked for it."""
         self.is_stopped = True
         self.cancel()
 
     def cancel(self) -> None:
-        """End the run immediately; its conversation stays valid."""
+        """Cancel the run immediately. Its conversation stays valid."""
         if self._reading is not None:
             self._reading.cancel()
 
     async def wait_for(self, work: Awaitable[T]) -> T:
-        """Await `work`, such as the conversation's turn. Raises `RefusedError` if the run is stopped."""
+        """Await `work`, such as waiting for the conversation's turn. Raises `RefusedError` if the run is stopped while
+        it waits.
+        """
         task = self._reading = asyncio.current_task()
         try:
             return await work
@@ -201,9 +205,10 @@ class HostedRun:
         save: Callable[[], Awaitable[None]],
         held: AsyncExitStack,
     ) -> asyncio.Task[None]:
-        """Start the run. The task, which must not be cancelled, ends when the run is saved and its last event is sent.
+        """Start the run. Returns a task that ends when the run is saved and its last event is sent. Don't cancel this
+        task.
 
-        If `lost` completes, the turn is lost and the run ends early. `held` is released at the end.
+        If `lost` completes, the turn is lost and the run ends early. `held` is closed at the end.
         """
         reading: asyncio.Task[None] = asyncio.create_task(self._read(stream), context=context)
         self._reading = reading
@@ -261,5 +266,5 @@ def _stopped() -> RefusedError:
 
 
 def shutting_down() -> RefusedError:
-    """Return the error for requests that a stopping server can no longer answer."""
+    """Return the error for requests that the server can't answer because it is stopping."""
     return RefusedError(503, "shutting_down", "The server is shutting down. Try again.", Retry_After="5")

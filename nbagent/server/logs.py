@@ -1,4 +1,4 @@
-"""The log of `nbagent serve`, as text or JSON, with the request id in each line."""
+"""The log of `nbagent serve`, as text or JSON. Each line contains the request id."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _COMMON = {*vars(logging.makeLogRecord({})), "request_id", "message", "color_mes
 
 
 class WithRequest(logging.Filter):
-    """Adds the request id."""
+    """Adds the request id to log records."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Set the id, and keep the record."""
+        """Set the record's request id, and keep the record."""
         record.request_id = request_id.get()
         return True
 

@@ -1,4 +1,4 @@
-"""Metrics for Prometheus. They contain routes, statuses and models, but no tokens, people or conversations."""
+"""Metrics for Prometheus. They name routes, statuses and models, but no access tokens, people or conversations."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Metrics:
         self._running = Gauge("nbagent_runs_running", "Current runs.", registry=own, multiprocess_mode="livesum")
 
     def run_began(self) -> None:
-        """Count a run that starts."""
+        """Count a run that has started."""
         self._running.inc()
 
     def run_ended(self, run: HostedRun) -> None:
@@ -54,7 +54,7 @@ class Metrics:
             self._tool_calls.labels(str(event.metadata["is_error"]).lower()).inc()
 
     def text(self, with_costs: bool) -> bytes:
-        """Return the metrics in Prometheus' format. `with_costs` includes everybody's tokens and costs."""
+        """Return the metrics in Prometheus' format, including everybody's token counts and costs if `with_costs`."""
         registry = self._registry
         if PROCESSES_VARIABLE in os.environ:
             registry = CollectorRegistry()

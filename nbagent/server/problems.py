@@ -1,4 +1,4 @@
-"""Failed requests as problem details (RFC 9457): the status of each error, and its text for clients.
+"""Describes failed requests as problem details (RFC 9457): the status of each error, and its text for clients.
 
 Clients receive errors that they can act on. The text of an unexpected error is logged, not sent.
 """
@@ -23,8 +23,8 @@ log = logging.getLogger("nbagent")
 class HTTPProblem:
     """The report of a failed request. `code` is for programs, `detail` for people.
 
-    `more` has further members: `errors` for invalid fields; `provider`, `model` and `provider_status` for a provider's
-    failure.
+    `more` contains further members: `errors` for invalid fields, or `provider`, `model` and `provider_status` for a
+    provider's failure.
     """
 
     status: int
@@ -34,13 +34,13 @@ class HTTPProblem:
     headers: Mapping[str, str] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the members of the problem details."""
+        """Return the problem details as a dict."""
         about = {"type": "about:blank", "title": HTTPStatus(self.status).phrase, "status": self.status}
         return {**about, "detail": self.detail, "code": self.code, **self.more}
 
 
 class RefusedError(errors.NbagentError):
-    """The server refuses a request. The client receives `problem`."""
+    """Raised when the server refuses a request. The client receives `problem`."""
 
     def __init__(self, status: int, code: str, detail: str, **headers: str) -> None:
         super().__init__(detail)

@@ -29,7 +29,9 @@ _ID = re.compile(r"[!-~]{1,128}")
 
 
 class Observed:
-    """ASGI middleware around guards and routes. Their errors become error responses, and the connection stays open."""
+    """ASGI middleware around guards and routes. It turns their errors into error responses, so the connection stays
+    open.
+    """
 
     def __init__(self, app: ASGIApp, host: AgentHost, metrics: Metrics) -> None:
         self._app, self._host, self._metrics = app, host, metrics

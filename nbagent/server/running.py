@@ -1,7 +1,7 @@
 """Runs a server: in one or more processes for `nbagent serve`, or in a thread for a cell.
 
-When it stops, it accepts no more requests, and runs have a grace period to finish. The remaining runs are then ended
-cleanly, and their clients are notified.
+When a server stops, it accepts no more requests, and runs have a grace period to finish. Then, the remaining runs are
+ended cleanly, and their clients are notified.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 def serve(arguments: argparse.Namespace, announce: Callable[[str], None]) -> None:
     """Run `nbagent serve` until Ctrl-C or SIGTERM. `announce` shows messages to a person.
 
-    Without a token, a new one is created and announced. Raises ConfigurationError.
+    If no token is set, a new one is created and announced. Raises ConfigurationError for invalid arguments.
     """
     check_number("--workers", arguments.workers, whole=True, minimum=1)
     check_number("--keep-days", arguments.keep_days, above=0, optional=True)
@@ -77,7 +77,9 @@ def serve(arguments: argparse.Namespace, announce: Callable[[str], None]) -> Non
     )
     host, workers, store = arguments.host, arguments.workers, arguments.store or default_store()
     if workers > 1 and store == "memory:":
-        raise ConfigurationError("--workers: processes can't share conversations in memory. Choose another --store.")
+        raise ConfigurationError(
+            "--workers: several processes can't share conversations in memory. Choose another --store."
+        )
     ttl_s = None if arguments.keep_days is None else arguments.keep_days * 86_400
     make = partial(_make_app, arguments.agent, settings, store, ttl_s)
     app = make()  # reports errors here, even if other processes will serve
@@ -119,7 +121,9 @@ async def _check(store: ConversationStore) -> None:
 
 
 def with_token(settings: ServerSettings) -> tuple[ServerSettings, list[str]]:
-    """Return the settings with a token. If it is new, also return a message that shows it, since nothing else does."""
+    """Return the settings with at least one token, and messages. A new token is shown in a message, since nothing else
+    shows it.
+    """
     if settings.tokens or settings.token_file:
         return settings, []
     token = secrets.token_urlsafe(32)
@@ -149,14 +153,14 @@ class Serving(ThreadServer):
         super().__init__(_config(lambda: GracefulApp(app), self.host.settings), sock or listening(), context)
 
     def cancel_runs(self) -> int:
-        """Stop the current runs, and return their number."""
+        """Stop the runs in progress, and return their number."""
         stopped: Future[int] = Future()
         self.up.result().call_soon_threadsafe(lambda: stopped.set_result(self.host.stop_runs()))
         return stopped.result()
 
 
 class GracefulApp:
-    """ASGI wrapper: when uvicorn cancels requests after the grace period, runs end cleanly and clients are notified."""
+    """ASGI wrapper that ends runs cleanly and notifies clients when uvicorn cancels requests after the grace period."""
 
     def __init__(self, app: FastAPI) -> None:
         self._app = app

@@ -1,12 +1,12 @@
 """Access control: bearer tokens, and the Host and Origin of each request.
 
-A request needs a token, which no web page knows, and must use one of this server's host names. If a browser sent an
-Origin, it must be this server or an allowed page. This prevents DNS rebinding.
+A request needs a token, which no web page knows, and must use one of this server's host names. If a browser sends an
+Origin, the Origin must be this server or an allowed page. This prevents DNS rebinding.
 
 Three paths need no token and accept any host name: `/healthz` and `/readyz`, since load balancers use IP addresses, and
 `/`, the page that asks for the token and contains no data. For any other page, a browser prompts for a name and a
-password (HTTP Basic authentication). The password is the token, which the browser then sends with each request to this
-server only.
+password (HTTP Basic authentication). The password is the token. The browser then sends it with each request, but only
+to this server.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ OPEN_PATHS = ("/", "/healthz", "/readyz")
 
 
 class Security:
-    """Admits only requests with a token."""
+    """Admits only requests that have a valid token and come through an allowed host name and origin."""
 
     def __init__(self, settings: ServerSettings) -> None:
         self._tokens = Tokens(settings)

@@ -19,17 +19,17 @@ LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 
 @dataclass(frozen=True, kw_only=True)
 class ServerSettings:
-    """A server's settings. None means no limit.
+    """A server's settings. A limit of None means no limit.
 
-    - `tokens`: each grants access, but not to the data of other tokens
+    - `tokens`: the access tokens; each gives access only to its own data
     - `token_file`: a TOML file with more tokens, by name; see `nbagent.server.tokens`
-    - `hosts`: the host names by which clients reach the server, without a port; `"*"` allows any
+    - `hosts`: the host names by which clients reach the server, without a port; `"*"` allows any name
     - `origins`: web pages of other servers that may send requests from a browser (CORS), such as
       `"https://chat.example.org"`
     - `models`: models that a request may choose, in addition to the agent's own, such as `"openai:gpt-5.6-luna"`
     - `limits`: the limits of each request; a request can lower but not raise them
-    - `max_cost_per_conversation`, `max_cost_per_token`: US dollars
-    - `max_body_bytes`, `body_seconds`: the maximum size of a request's body, and the time in which it must arrive
+    - `max_cost_per_conversation`, `max_cost_per_token`: budgets in US dollars
+    - `max_body_bytes`, `body_seconds`: the maximum size of a request's body, and the time within which it must arrive
     - `requests_per_minute`, `max_concurrent`: per token and server process; requests that only read, decide on a call
       or stop a run are counted separately
     - `approval_seconds`: how long a call waits for a person's decision before it is denied
@@ -60,7 +60,7 @@ class ServerSettings:
         for name in ("tokens", "hosts", "origins", "models"):
             values = getattr(self, name)
             if isinstance(values, str):
-                raise invalid(name, values, "a list of strings", "Put it into a list.", secret=name == "tokens")
+                raise invalid(name, values, "a list of strings", "Put the string into a list.", secret=name == "tokens")
             object.__setattr__(self, name, tuple(values))
         object.__setattr__(self, "tokens", tuple(map(checked_token, self.tokens)))
         for model in self.models:
@@ -79,7 +79,9 @@ class ServerSettings:
 
 
 def checked_token(token: str | SecretStr, name: str = "tokens") -> SecretStr:
-    """Return the token. Raises `ConfigurationError` if it could be guessed."""
+    """Return the token. Raises `ConfigurationError` if it is too short, or contains characters other than printable
+    ASCII.
+    """
     text = token if isinstance(token, str) else token.get_secret_value()
     if len(text) < MIN_TOKEN_CHARS or not text.isascii() or not text.isprintable():
         expected = f"{MIN_TOKEN_CHARS} or more printable ASCII characters"

@@ -7,7 +7,7 @@
     ada = ["the new token", "the old one"]    # both are Ada's until the old one is removed
 
 Conversations and budgets belong to the name, so they remain when the token changes. A token from the settings has no
-name, so its conversations and budget belong to its digest.
+name. Its conversations and budget belong to its digest.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def owner_of(token: str) -> str:
 
 
 class Tokens:
-    """Finds the holder of a token. Raises `ConfigurationError` if the file is invalid; if it becomes invalid later,
-    that is only logged.
+    """Finds the holder of a token. Raises `ConfigurationError` if the file is invalid at the start. If the file becomes
+    invalid later, the error is only logged.
 
     >>> Tokens(ServerSettings(tokens=["a token of 16 characters or more"])).holder("another one") is None
     True

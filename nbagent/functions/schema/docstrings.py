@@ -16,9 +16,9 @@ _ROLE = re.compile(r"^:(?=\w+:`)", re.MULTILINE)
 
 
 def parse_docstring(text: str) -> tuple[str, dict[str, str]]:
-    """Return the description, and parameters' descriptions by name.
+    """Return the tool's description, and its parameters' descriptions by name.
 
-    Text in an unknown style becomes the description as a whole.
+    If the style is unknown, the whole text becomes the description.
     """
     found: list[Docstring] = []
     text = f"\n{text}"  # otherwise a section in the first line would make the parsers dedent the rest

@@ -3,8 +3,8 @@
 Importing this module loads pydantic, so it is imported when the first schema is needed.
 
 Schemas are cached until their function changes. A cached schema is compared with the function's code, defaults,
-docstring and annotations, and with the objects that its annotations name. So a schema is rebuilt after the function or
-one of its types is redefined in any cell, and after `%autoreload` patches the function.
+docstring and annotations, and with the objects that its annotations name. A schema is therefore rebuilt after the
+function or one of its types is redefined in any cell, and after `%autoreload` patches the function.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ logger = logging.getLogger("nbagent")
 class FunctionSchema:
     """A function's description, and the JSON Schema and pydantic adapter for its parameters.
 
-    `adapter` validates arguments by name, and adds `defaults` for missing ones. `positional` lists the
-    positional-only parameters, `run_contexts` those that receive a `RunContext`, and `problems` those that
-    can't be described to a model and therefore accept anything.
+    `adapter` validates arguments by name, and fills in `defaults` for missing arguments. `positional` lists the
+    positional-only parameters, `run_contexts` those that receive a `RunContext`, and `problems` those that can't be
+    described to a model and therefore accept anything.
     """
 
     description: str
@@ -62,7 +62,7 @@ class FunctionSchema:
     problems: tuple[str, ...]
 
     def arguments_of(self, validated: dict[str, Any], sent: Mapping[str, Any]) -> dict[str, Any]:
-        """The adapter's result, without the defaults that the function itself fills in."""
+        """The validated arguments, without the defaults that the function itself fills in."""
         return {
             name: value
             for name, value in validated.items()
@@ -116,7 +116,9 @@ def _fingerprint(target: Any, names: tuple[str, ...]) -> tuple[Any, ...]:
 
 
 class UntitledJsonSchema(GenerateJsonSchema):
-    """Pydantic's schema generator, without titles and warnings about defaults that are not JSON. It rejects classes."""
+    """Pydantic's schema generator, but without titles, and without warnings about defaults that are not JSON. Rejects
+    classes as values.
+    """
 
     ignored_warning_kinds: set[Any] = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012  as pydantic declares it
 

@@ -84,9 +84,10 @@ def is_async(func: Any) -> bool:
 
 
 def patched_annotations(target: Any) -> dict[str, Any]:
-    """The annotations, as text, of a function that `%autoreload` patched in place. Empty for other functions.
+    """The annotations, as text, of a function that `%autoreload` patched in place. The dict is empty for other
+    functions.
 
-    A parameter without an annotation has `inspect.Parameter.empty`.
+    The value for a parameter without an annotation is `inspect.Parameter.empty`.
     """
     definition = patched_definition(target) if hasattr(target, "__code__") else None
     found = ast.walk(definition.args) if definition else ()
@@ -95,10 +96,11 @@ def patched_annotations(target: Any) -> dict[str, Any]:
 
 
 def patched_definition(target: Any) -> FunctionNode | None:
-    """Read a function's definition from its file if `%autoreload` patched it in place. None for other functions.
+    """Read a function's definition from its file if `%autoreload` patched it in place; return None for other functions.
 
-    IPython compiles that function alone, so its lines are counted from 1 (from 2 in a class). The function keeps its
-    earlier annotations. A function that is really in the first lines of its file is also found, which is harmless.
+    IPython compiles such a function alone, so its lines are counted from 1, or from 2 in a class. The function keeps
+    its earlier annotations. A function that is really in the first lines of its file is also read from there, which is
+    harmless.
     """
     code: CodeType = target.__code__
     if code.co_firstlineno > 2 or not os.path.isfile(code.co_filename):

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def example(schema: dict[str, Any], root: dict[str, Any], depth: int = 0) -> Any:
-    """A value of the schema's shape: its defaults, else `<string>`, `<integer>`, `<string: date>`, …
+    """An example of the schema's shape, with the schema's defaults or else `<string>`, `<integer>`, `<string: date>`, …
 
     >>> schema = {"type": "object", "properties": {"query": {"type": "string"}, "limit": {"default": 20}}}
     >>> example(schema, schema)

@@ -15,7 +15,10 @@ from nbagent.text import without_keys
 
 @dataclass(frozen=True)
 class Address:
-    """A command and its environment, or a URL, its headers and `auth` (an `httpx2.Auth`). Its repr shows only `cwd`."""
+    """A server's command and environment, or its URL, headers and `auth` (an `httpx2.Auth`).
+
+    Its repr shows only `cwd`.
+    """
 
     command: tuple[str, ...] = field(default=(), repr=False)
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -25,7 +28,7 @@ class Address:
     auth: Any = field(default=None, repr=False)
 
     def shown(self) -> str:
-        """The command or URL for display, without passwords, the query, or secret option values.
+        """The command or URL for display, without passwords, the URL's query, or the values of secret options.
 
         >>> Address(command=("npx", "server", "--api-key", "0123456789", "--token=abcdefgh")).shown()
         'npx server --api-key *** --token=***'
@@ -38,7 +41,7 @@ class Address:
         return without_keys(" ".join(shown for shown, _ in _words(self.command)))
 
     def masked(self, text: str) -> str:
-        """Return text from or about the server, with secrets removed and control characters made visible."""
+        """Remove secrets from a text from or about the server, and make control characters visible."""
         keys = [secret for _, secret in _words(self.command) if secret]
         keys += [value for name, value in self.env.items() if is_secret_name(name)]
         return show_control_chars(without_keys(Redactor(keys, "SECRET", self.url, self.headers).text(text)))

@@ -1,7 +1,7 @@
-"""The connection to one server. It runs on the background loop, whichever loops its agents use.
+"""The connection to one server. It runs on the background loop, regardless of the loops that its agents use.
 
-It keeps a registry in sync with the server's tools, restarts a dead server once, and ends with `stop` or at the
-interpreter's exit. It has no reference to its `MCPServer`, which can therefore be garbage-collected.
+The connection keeps a registry in sync with the server's tools, restarts a dead server once, and ends when `stop` is
+called or the interpreter exits. It has no reference to its `MCPServer`, which can therefore be garbage-collected.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ NOTICE_S = 1.0
 
 
 class Connection:
-    """See the module. `state` is a word for display, and `problem` says why the server can't be used at the moment."""
+    """The connection to one server; the module's docstring describes it. `state` is a text for display. `problem` is
+    the reason why the server can't be used at the moment.
+    """
 
     def __init__(self, name: str, address: Address, tools: ToolList) -> None:
         self.name, self.address, self.tools = name, address, tools
@@ -82,17 +84,19 @@ class Connection:
         background_loop().call_soon_threadsafe(self._begin, context=Context())
 
     async def ready(self) -> None:
-        """Wait until the server has listed its tools. Raises MCPServerError if it can't be used."""
+        """Wait until the server has listed its tools. Raises MCPServerError if the server can't be used."""
         _note(self)
         await _on_background(self._ready)
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> Any:
-        """Call a tool. Cancelling this cancels the call on the server. Raises ToolError with the server's error."""
+        """Call a tool. If the caller is cancelled, the call is cancelled on the server. Raises ToolError with the
+        server's error.
+        """
         state = current.get()
         return await _on_background(lambda: self._call(tool, arguments, state.call_in_progress, state.call.output))
 
     async def ask(self, request: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
-        """Send any other request. Raises MCPServerError with the server's error."""
+        """Send a request other than a tool call. Raises MCPServerError with the server's error."""
         _note(self)
         return await _on_background(lambda: self._ask(request))
 

@@ -1,4 +1,4 @@
-"""When a server asks the user a question during a call, passes it to the approver."""
+"""Lets a server ask the user a question during a call, through the approver."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 
 async def ask(server: str, params: ElicitRequestParams, call: CallInProgress | None) -> ElicitResult:
-    """Return the user's answers. Decline if there is nobody to ask or the answers don't fit the server's schema."""
+    """Ask the user and return the answers. Decline if there is nobody to ask, or if the answers don't fit the server's
+    schema.
+    """
     from mcp_types import ElicitResult
 
     text = shortened(params.message, MAX_TEXT)

@@ -19,9 +19,9 @@ _COMMON = re.compile(r"^(mcp[-_])?server[-_]|^mcp[-_]|[-_]mcp[-_]server$|[-_](mc
 
 
 def fitting_names(wanted: Iterable[str], limit: int, given: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Map names that the registry accepts to the original names. If two names clash, one gets a suffix.
+    """Map names that the registry accepts to the original names. If two names clash, one receives a suffix.
 
-    Names in `given`, an earlier result, stay mapped to the same original names.
+    `given` is an earlier result. Its names stay mapped to the same original names.
 
     >>> fitting_names(["files_read.all", "files_read/all", "文件_读.全部"], limit=64)
     {'files_read_all': 'files_read.all', 'files_read_all_d00fff': 'files_read/all', '文件_读_全部': '文件_读.全部'}

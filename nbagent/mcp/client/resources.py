@@ -1,4 +1,4 @@
-"""A server's resources and prompts, in addition to its tools."""
+"""Reads a server's resources and prompts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_PAGES = 100
 
 
 class Resource(NamedTuple):
-    """A resource to read. A `uri` with `{name}` in it is a template to fill in."""
+    """A resource that can be read. If its `uri` contains a `{name}`, it is a template to fill in."""
 
     uri: str
     name: str
@@ -26,7 +26,7 @@ class Resource(NamedTuple):
 
 
 class Prompt(NamedTuple):
-    """A server's prompt template. `arguments` maps names to whether each is required."""
+    """A server's prompt template. `arguments` maps each argument's name to whether it is required."""
 
     name: str
     description: str
@@ -34,7 +34,7 @@ class Prompt(NamedTuple):
 
 
 async def pages(request: Callable[..., Awaitable[Any]]) -> AsyncIterator[Any]:
-    """The pages of a list: `pages(client.list_prompts)`."""
+    """Yield the pages of a list, as in `pages(client.list_prompts)`."""
     cursor = None
     for _ in range(MAX_PAGES):
         page = await request(cursor=cursor, cache_mode="refresh")
@@ -70,7 +70,9 @@ async def list_prompts(client: Client) -> list[Prompt]:
 
 
 async def fill_prompt(client: Client, prompt: str, arguments: dict[str, str]) -> Content:
-    """Return a filled-in prompt as one message. If the assistant also speaks, each part starts with its role."""
+    """Return a filled-in prompt as one message. If the prompt also contains assistant messages, each part starts with
+    its role.
+    """
     messages = (await client.get_prompt(prompt, arguments)).messages
     is_dialogue = any(message.role != "user" for message in messages)
     parts: list[dict[str, Any]] = []

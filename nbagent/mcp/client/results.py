@@ -34,7 +34,9 @@ def value_of(result: CallToolResult, tool: str) -> Any:
 
 
 def part_of(block: ContentBlock) -> dict[str, Any]:
-    """A content block as a content part. A description replaces audio and other files, which a model can't read."""
+    """Convert a content block to a content part. Audio and other files, which a model can't read, are replaced by a
+    description.
+    """
     if block.type == "text":
         return {"type": "text", "text": block.text}
     if block.type == "image":
@@ -49,7 +51,7 @@ def part_of(block: ContentBlock) -> dict[str, Any]:
 
 
 def contents_part(contents: TextResourceContents | BlobResourceContents) -> dict[str, Any]:
-    """A resource's content as a content part."""
+    """Convert a resource's content to a content part."""
     if (text := getattr(contents, "text", None)) is not None:
         return {"type": "text", "text": text}
     blob: str = getattr(contents, "blob", "")

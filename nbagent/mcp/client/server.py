@@ -34,18 +34,19 @@ MAX_NAME = 32
 
 
 class MCPServer(Toolset):
-    """The tools of an MCP server, from a command that starts it or a URL (streamable HTTP).
+    """The tools of an MCP server, which is given by a command that starts it or by a URL (streamable HTTP).
 
-    - `env`: variables for the process, which otherwise gets only PATH, HOME and a few others; `cwd`: its working folder
+    - `env`: variables for the process, which otherwise has only PATH, HOME and a few others; `cwd`: its working folder
     - `headers`, `auth` (an `httpx2.Auth`, such as the OAuth providers of the `mcp` package): for a URL
     - `name`: the prefix of the tools' names; by default derived from the command or URL
     - `approve`: None asks before calls to tools that the server does not mark as read-only; True asks before all calls,
       False before none
     - `timeout`: seconds for a call, or None for the agent's limit
 
-    `agent.use(server)` starts connecting immediately, and a run waits for the connection. The connection ends with
-    `agent.aclose()`, with this process, or when this object is garbage-collected. A dead server is restarted once.
-    Revision 2026-07-28 of the protocol is supported, and so are the revisions that start with a handshake.
+    `agent.use(server)` starts connecting immediately, and a run waits for the connection. The connection ends when
+    `agent.aclose()` is called, when this process ends, or when this object is garbage-collected. A dead server is
+    restarted once. Revision 2026-07-28 of the protocol and the earlier revisions, which start with a handshake, are
+    supported.
 
     Raises ConfigurationError for wrong arguments. A run raises MCPServerError if the server can't be used.
 
@@ -85,12 +86,13 @@ class MCPServer(Toolset):
     def from_config(
         cls, path: str | os.PathLike[str], *names: str, inputs: Mapping[str, str] | None = None
     ) -> list[MCPServer]:
-        """The servers in an editor's or coding agent's `mcp.json`, or only the servers with these names.
+        """Create the servers listed in an editor's or coding agent's `mcp.json`, or only those with the given names.
 
-        `${VAR}` and `${VAR:-default}` are environment variables. `${workspaceFolder}` is the file's folder or, if that
-        is hidden (such as `.vscode`), the folder above it. `${input:key}` comes from `inputs`, or you are asked for it.
-        A server with an error is omitted with a warning. Raises ConfigurationError if a server in `names` has an error,
-        or if no server is left. The message names the file, the server and the error.
+        `${VAR}` and `${VAR:-default}` are replaced by environment variables. `${workspaceFolder}` is the file's folder
+        or, if this folder is hidden (such as `.vscode`), its parent. The value of `${input:key}` comes from `inputs`;
+        if it is missing there, you are asked for it. A server with an error is omitted with a warning. Raises
+        ConfigurationError if a server in `names` has an error, or if no server is left. The message names the file, the
+        server and the error.
         """
         read = read_config(path, names, inputs)
         names_by_key = {key: name for name, key in fitting_names(read, MAX_NAME).items()}
@@ -101,7 +103,7 @@ class MCPServer(Toolset):
         self.connection.begin()
 
     async def prepare(self) -> None:
-        """Wait until the server has listed its tools. Raises MCPServerError if it can't be used."""
+        """Wait until the server has listed its tools. Raises MCPServerError if the server can't be used."""
         await self.connection.ready()
 
     def instructions(self) -> str:
@@ -114,7 +116,7 @@ class MCPServer(Toolset):
         return f'<mcp_server name="{self.name}">\n{title}\n{text}\n</mcp_server>'
 
     async def resources(self) -> list[Resource]:
-        """The server's resources. Raises MCPServerError, as the next three methods do."""
+        """The server's resources. Like the next three methods, raises MCPServerError if the server reports an error."""
         return await self.connection.ask(list_resources)
 
     async def read(self, uri: str) -> Content:
@@ -156,10 +158,10 @@ def _address(
 ) -> Address:
     if not words or not words[0] or not all(isinstance(word, str) for word in words):
         example = 'MCPServer("npx", "-y", "some-server") or MCPServer("https://example.com/mcp")'
-        raise ConfigurationError(f"MCPServer() expects the words of a command, or a URL, as in {example}.")
+        raise ConfigurationError(f"MCPServer() expects a URL, or a command as separate words, as in {example}.")
     is_url = words[0].startswith(("https://", "http://"))
     if is_url and len(words) > 1:
-        raise ConfigurationError("MCPServer(): expected one URL, or the words of a command.")
+        raise ConfigurationError("MCPServer(): expected either a single URL or the words of a command.")
     for name, value, belongs in (("env", env, not is_url), ("headers", headers, is_url)):
         check_type(name, value, Mapping, optional=True)
         if value and not belongs:

@@ -1,4 +1,4 @@
-"""A registry of a server's tools, in sync with the server's list."""
+"""Keeps a registry of a server's tools in sync with the server's list."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ Call = Callable[[str, dict[str, Any]], Awaitable[Any]]
 
 
 class ToolList:
-    """`registry` contains the tools, under names that providers accept.
+    """A server's tools. `registry` contains them under names that providers accept.
 
-    `changed` is set when the server reports a change. `approve` decides which calls need approval: None means tools
-    that the server does not mark as read-only, True all, False none. A tool that has needed approval keeps needing it,
-    whatever the server says later. A tool whose description or schema changes counts as new: approvals for the session
-    no longer apply.
+    `changed` is set when the server reports a change. `approve` decides which calls need approval: None means calls to
+    tools that the server does not mark as read-only, True all calls, False none. Once a tool needs approval, it always
+    does, whatever the server says later. A tool whose description or schema changes counts as new, so its approvals for
+    the session no longer apply.
     """
 
     def __init__(self, server: str, *, approve: bool | None, timeout: float | None) -> None:

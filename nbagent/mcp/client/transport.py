@@ -32,7 +32,7 @@ class Ended:
         self._stderr_closed: asyncio.Event | None = None
 
     def stderr(self) -> Any:
-        """A file for the server's stderr, whose last lines are kept."""
+        """Return a file for the server's stderr. Its last lines are kept."""
         read, write = os.pipe()
         self._stderr_closed = asyncio.Event()
         on_close = partial(asyncio.get_running_loop().call_soon_threadsafe, self._stderr_closed.set)
@@ -64,9 +64,10 @@ class Ended:
 
 @asynccontextmanager
 async def process_of(address: Address, ended: Ended) -> AsyncIterator[Any]:
-    """Start the server's process. At the end of the block, its stdin is closed; if it doesn't exit, it is killed.
+    """Start the server's process. At the end of the block, its stdin is closed. If it doesn't exit then, it is killed.
 
-    It inherits only a few of this process's environment variables (PATH, HOME, …); `env` adds others.
+    The process inherits only a few of its parent's environment variables (PATH, HOME, …). The address's `env` adds
+    others.
     """
     import anyio
     from mcp import StdioServerParameters, stdio_client

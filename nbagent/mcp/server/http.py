@@ -1,6 +1,7 @@
-"""`HTTPServing`: a `ToolServer` on a loopback port, over streamable HTTP.
+"""`HTTPServing`: serves a `ToolServer` on a loopback port, over streamable HTTP.
 
-Each request needs a token, which no web page knows. To prevent DNS rebinding, its Host and Origin must be this machine.
+Each request needs a token, which no web page knows. To prevent DNS rebinding, the request's Host and Origin must name
+this machine.
 """
 
 from __future__ import annotations
@@ -54,12 +55,12 @@ class HTTPServing(ThreadServer):
         self.url += PATH
 
     def client_configuration(self, name: str = "notebook") -> str:
-        """A client's configuration as one line of JSON. It contains the token."""
+        """The configuration for a client, as one line of JSON. It contains the token."""
         headers = {"Authorization": f"Bearer {self._token.get_secret_value()}"}
         return json.dumps({"mcpServers": {name: {"type": "http", "url": self.url, "headers": headers}}})
 
     def notify_changes(self) -> None:
-        """Notify clients if the list of tools has changed. Returns immediately."""
+        """Notify clients if the list of tools has changed. This doesn't wait until they are notified."""
         loop = self.up.result()
         loop.call_soon_threadsafe(lambda: loop.create_task(self.tools.notify_changes(), context=self._context.copy()))
 

@@ -28,7 +28,7 @@ _RESULTS = (types.CallToolResult, types.InputRequiredResult)
 
 
 def as_tool(definition: FunctionDefinition) -> types.Tool:
-    """A tool as a client sees it."""
+    """Describe a tool to a client."""
     schema = definition.parameters or {"type": "object", "properties": {}}
     return types.Tool(name=definition.name, description=definition.description, input_schema=schema)
 
@@ -36,9 +36,9 @@ def as_tool(definition: FunctionDefinition) -> types.Tool:
 def as_result(
     outcome: ToolOutcome, outputs: Iterable[Mapping[str, str]] = ()
 ) -> types.CallToolResult | types.InputRequiredResult:
-    """The result of a call. `outputs` is what the tool displayed; images in it follow the returned value.
+    """Convert the outcome of a call. `outputs` are the tool's display outputs; their images follow the returned value.
 
-    If a tool returns content blocks or a whole result of the `mcp` package, they are passed on unchanged.
+    If a tool returns content blocks or a whole result of the `mcp` package, the client receives them unchanged.
     """
     value = outcome.value
     if outcome.is_error:

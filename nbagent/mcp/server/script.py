@@ -50,16 +50,17 @@ def serve_http(path: str, announce: Callable[[str], None], only: Iterable[str] |
 
 
 def stdio_configuration(path: str) -> str:
-    """The configuration for clients that start the file themselves, as one line of JSON."""
+    """The configuration, as one line of JSON, for clients that run the file themselves."""
     file = Path(path).resolve()
     command = {"command": sys.executable, "args": ["-m", "nbagent.cli", "mcp", str(file)]}
     return json.dumps({"mcpServers": {file.stem: command}})
 
 
 def load(path: str) -> Agent:
-    """Run the file as a module. Returns its variable `agent`, if that is an agent, else an agent with the live tools.
+    """Run the file as a module. If its variable `agent` is an agent, returns this agent, else an agent with the live
+    tools.
 
-    Raises ConfigurationError if there is no such file, or any error that the file itself raises.
+    Raises ConfigurationError if there is no such file, and any error that the file itself raises.
     """
     module = run_file(path)
     agent = getattr(module, "agent", None)

@@ -1,7 +1,6 @@
-"""`ToolServer`: an agent's tools and the live tools as the tools of the official MCP `Server`.
-
-They are looked up at each request. A call is a run of the agent. In the agent's trace, its `source` is the client's
-name, such as "mcp-client:editor".
+"""`ToolServer`: offers an agent's tools and the live tools through the official MCP `Server`. The tools are looked up
+at each request. A call is a run of the agent. In the agent's trace, its `source` is the client's name, such as
+"mcp-client:editor".
 """
 
 from __future__ import annotations
@@ -57,10 +56,11 @@ WAITING_FOR_APPROVAL = "waiting for a person to approve this call"
 
 @dataclass(frozen=True, slots=True)
 class ClientRequest:
-    """A client's tool call: the `mcp` package's context, which has the client's session, and the call's parameters.
+    """A client's tool call. `context` is the `mcp` package's context, which has the client's session, and `params` are
+    the call's parameters.
 
-    With it, a tool can ask the client a question or report progress. The tool may also return an `InputRequiredResult`;
-    when the client calls again, the answers are in `params.input_responses`.
+    With this object, a tool can ask the client a question or report progress. The tool may also return an
+    `InputRequiredResult`; when the client calls again, the answers are in `params.input_responses`.
 
     >>> async def report() -> str:
     ...     "Report progress to the client."
@@ -79,7 +79,7 @@ def _is_provider_tool(registry: FunctionRegistry, name: str) -> bool:
 class ToolServer:
     """Serves the tools of `agent` and `nbagent.live`, or only the tools in `only`. No model is called.
 
-    `server` is the official `Server`, which transports run. Everything runs on one event loop. Raises
+    `server` is the official `Server`, to be run by a transport. Everything runs on one event loop. Raises
     ConfigurationError if `only` has an unknown name.
     """
 
@@ -111,7 +111,7 @@ class ToolServer:
         self._known = self._tools()
 
     def registry(self) -> FunctionRegistry:
-        """The tools offered at the moment."""
+        """The tools that are offered now."""
         joined = self._joined()
         names = [name for name in joined.names() if self.only is None or name in self.only]
         off = self.agent.tools_off
@@ -141,7 +141,7 @@ class ToolServer:
         self._sessions.append(request.session)
 
     async def notify_changes(self) -> None:
-        """Notify the clients if tools were added, removed or changed since the last time."""
+        """Notify the clients if tools were added, removed or changed since the last notification."""
         tools = self._tools()
         if tools == self._known:
             return
@@ -208,7 +208,7 @@ class ToolServer:
         return executor
 
     async def cancel_calls(self) -> int:
-        """Stop the running calls and wait until they end. Returns their number."""
+        """Stop the running calls, wait for them to end, and return their number."""
         tasks = set(self._calls)
         for task in tasks:
             task.cancel()

@@ -1,1 +1,1 @@
-"""Where conversations are kept: in memory, in a SQLite file, or in Redis, with the same guarantees."""
+"""Keeps conversations in memory, in a SQLite file, or in Redis, with the same guarantees."""

@@ -16,14 +16,15 @@ _SUFFIXES = (".sqlite", ".sqlite3", ".db")
 
 
 def open_store(place: str, **options: Any) -> ConversationStore:
-    """Return the store at an address; `await store.open()` connects it.
+    """Return the store at an address. Call `await store.open()` to connect to it.
 
-    - `"memory:"`: for this process, until it ends
+    - `"memory:"`: the memory of this process, until it ends
     - `"conversations.sqlite"` or `"sqlite:///conversations.sqlite"`: a file in the working directory; an absolute path
       has four slashes, `"sqlite:////srv/conversations.sqlite"`
     - `"redis://user:password@host:6379/0"`, `"rediss://…"` with TLS, `"unix:///path/to/redis.sock"`
 
-    `options` go to `ConversationStore`: `lease_s`, `ttl_s`, `answer_ttl_s`. Raises ConfigurationError.
+    `options` are those of `ConversationStore`: `lease_s`, `ttl_s` and `answer_ttl_s`. Raises ConfigurationError for an
+    invalid address or option.
 
     >>> open_store("sqlite:///conversations.sqlite", ttl_s=86_400)
     SQLiteStore('conversations.sqlite')
@@ -42,7 +43,7 @@ def open_store(place: str, **options: Any) -> ConversationStore:
 
 
 def default_store() -> str:
-    """Return the address of the user's own conversations: a file in the folder for application data."""
+    """Return the address of the user's own conversations, a file in the user's folder for application data."""
     folder = platformdirs.user_data_path("nbagent")
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
 """Conversations in Redis, for any number of processes and machines.
 
-Each atomic step is a Lua script. Leases use the Redis server's clock. Keys that expire have a TTL. Configure
-Redis with persistence that you trust (`appendonly yes`) and without eviction.
+Each atomic step is a Lua script. Leases use the Redis server's clock. Keys that expire have a TTL, after which Redis
+deletes them. Configure Redis with reliable persistence (`appendonly yes`) and without eviction.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ _SCRIPTS = {
 
 
 class RedisStore(ConversationStore):
-    """A store in Redis, under keys that start with "nbagent:".
+    """A store in Redis. Its keys start with "nbagent:".
 
     >>> RedisStore("redis://:password@cache.example:6379/0", ttl_s=30 * 86_400)
     RedisStore('redis://cache.example:6379/0')

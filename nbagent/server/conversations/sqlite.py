@@ -1,7 +1,7 @@
 """Conversations in a SQLite file (for all processes on one machine) or in memory (for one process, until it ends).
 
-A single thread reads and writes, so the event loop never waits for the disk. When `save` returns, its data is on disk
-and survives a power failure. Leases are written without waiting for the disk.
+One thread does all reading and writing, so the event loop never waits for the disk. When `save` returns, the data is on
+disk and survives a power failure. Leases are written without waiting for the disk.
 """
 
 from __future__ import annotations
@@ -85,9 +85,9 @@ _WRITE = f"""
 
 
 class SQLiteStore(ConversationStore):
-    """A store in a file, which is created if it is missing and is readable only by its owner. It uses WAL mode.
+    """A store in a file in WAL mode. A missing file is created. Only its owner can read it.
 
-    Use a local disk, since SQLite's locks don't work on most network drives. `SQLiteStore(":memory:")` has no file.
+    Use a local disk, since SQLite's locks don't work on most network drives. `SQLiteStore(":memory:")` needs no file.
 
     >>> store = SQLiteStore("conversations.sqlite", ttl_s=30 * 86_400)
     """

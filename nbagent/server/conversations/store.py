@@ -1,9 +1,10 @@
 """The guarantees of a conversation store, and the common part of all stores.
 
-Everything belongs to an owner and is invisible to others. Only one turn of a conversation runs at a time. It holds a
-*lease*, which a heartbeat renews and which expires if the process dies. Other turns wait, in order of arrival within a
-process. A turn's changes are saved atomically: the messages, their cost, and the answer for repeated requests. A
-process that was paused for longer than its lease can't save if another process has taken over since.
+Everything belongs to an owner and is invisible to other owners. Only one turn of a conversation runs at a time. This
+turn has a *lease*, which a heartbeat renews and which expires if the process dies. Other turns wait, in order of
+arrival within a process. A turn's changes are saved atomically: the messages, their cost, and the answer for repeated
+requests. A process that was paused for longer than its lease can no longer save its turn if another process has taken
+over.
 
 Times are Unix seconds.
 """
@@ -43,7 +44,7 @@ _ASKED, _DECIDED = "approval:", "decision:"
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """The cost of runs in US dollars, excluding unknown prices, and the sum of their input and output tokens.
+    """The cost of runs in US dollars, without model calls whose price is unknown, and their input plus output tokens.
 
     >>> Spent(0.25, 100) + Spent(0.5, 20)
     Spent(dollars=0.75, tokens=120)
@@ -58,7 +59,7 @@ class Spent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conversation:
-    """A conversation. `title` is the start of its first prompt. In a `Page`, it has no messages."""
+    """A conversation. `title` is the start of its first prompt. In a `Page`, a conversation has no messages."""
 
     id: str
     owner: str = field(repr=False)
@@ -84,7 +85,7 @@ class Page:
 class KeptAnswer:
     """The first answer to a request with an idempotency key.
 
-    `fingerprint` shows whether a second request with this key is the same. `body` is opaque to the store.
+    `fingerprint` shows whether a second request with this key is identical to the first. `body` is opaque to the store.
     """
 
     key: str
@@ -119,9 +120,10 @@ class WaitingCall:
 
 @dataclass(slots=True)
 class Lease:
-    """An exclusive right. `lost` completes when another process takes it or the conversation is deleted.
+    """An exclusive right, such as the right to run a conversation's next turn. `lost` completes when another process
+    takes the lease or the conversation is deleted.
 
-    The lease of a turn contains the conversation, or None for a new one.
+    The lease of a turn contains the conversation, or None if the conversation is new.
     """
 
     owner: str
@@ -134,14 +136,16 @@ class Lease:
     is_saved: bool = False
 
     def lose(self) -> None:
-        """Notify the holder that the lease is lost. The run must end, since it can't be saved."""
+        """Notify the holder that the lease is lost. The holder's run must end, since it can't be saved."""
         if not self.lost.done():
             self.lost.set_result(None)
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A turn's change to its conversation: the new `info`, and the messages `added` (JSON) after the `kept` ones."""
+    """A turn's change to its conversation: the new `info`, and the messages `added` (as JSON) after the first `kept`
+    messages.
+    """
 
     lease: Lease
     info: Conversation
@@ -153,9 +157,9 @@ class Change:
 class ConversationStore(ABC):
     """Conversations with their turns, spending, answers and approvals. Each store implements the abstract methods.
 
-    - `lease_s`: seconds after which another process can take a dead process's turn
-    - `ttl_s`: seconds from a conversation's last change to its deletion; None keeps it
-    - `answer_ttl_s`: seconds for which a repeated request receives the first answer
+    - `lease_s`: the seconds after which another process can take over a dead process's turn
+    - `ttl_s`: the seconds from a conversation's last change to its deletion; None keeps it
+    - `answer_ttl_s`: the seconds for which a repeated request receives the first answer
 
     All methods raise `StoreError` if the store can't be read or written.
 
@@ -184,7 +188,7 @@ class ConversationStore(ABC):
 
     @abstractmethod
     async def open(self) -> None:
-        """Connect, and create missing tables. Raises ConfigurationError if the address contains other data."""
+        """Connect, and create missing tables. Raises ConfigurationError if there is other data at the address."""
 
     @abstractmethod
     async def aclose(self) -> None:
@@ -223,7 +227,7 @@ class ConversationStore(ABC):
     ) -> AsyncIterator[Lease]:
         """Wait for the exclusive turn of a conversation, across all processes.
 
-        If another run has it, `busy` is called once or repeatedly, and may raise to stop waiting.
+        While another run has the turn, `busy` is called once or several times. It may raise an error to stop waiting.
         """
         lease = Lease(owner, _turn_of(conversation_id), token_hex(8), conversation_id=conversation_id)
         async with self._exclusive(lease, busy):
@@ -231,16 +235,17 @@ class ConversationStore(ABC):
 
     @asynccontextmanager
     async def request(self, owner: str, key: str) -> AsyncIterator[KeptAnswer | None]:
-        """Start a request with an idempotency key. Yields the first answer to it, or None.
+        """Start a request with an idempotency key. Yields the answer to the first request with this key, or None.
 
-        While a request with the same key is being answered, this waits, so a repeated request receives the same answer.
-        If the first one fails or its process dies, the next one runs. Pass the new answer to `save`.
+        While another request with the same key is being answered, this method waits, so a repeated request receives the
+        same answer. If the first request fails or its process dies, the next request runs. Pass the new answer to
+        `save`.
         """
         async with self._exclusive(Lease(owner, f"key:{key}", token_hex(8))):
             yield await self.answer(owner, key)
 
     async def answer(self, owner: str, key: str) -> KeptAnswer | None:
-        """Return the first answer to a request with this key, or None if there is none or it has expired."""
+        """Return the kept answer to a request with this key, or None if there is none or it has expired."""
         text = await self._note(owner, answer_name(key))
         return None if text is None else KeptAnswer(**json.loads(text))
 
@@ -254,7 +259,7 @@ class ConversationStore(ABC):
         answer: KeptAnswer | None = None,
         recorded: Mapping[str, Any] | None = None,
     ) -> None:
-        """Save all messages of the turn's conversation, their cost, and the answer, atomically.
+        """Save all messages of the turn's conversation, the turn's cost, and the answer, in one atomic step.
 
         Without a turn, only the spending and the answer are saved. Raises `TurnLostError` if the turn is lost or the
         key already has an answer. Even then, the spending counts towards the owner's total.
@@ -284,7 +289,7 @@ class ConversationStore(ABC):
         await self._add_note(approval.owner, f"{_ASKED}{approval.id}", json.dumps(body), approval.expires)
 
     async def approval(self, owner: str, approval_id: str) -> WaitingCall | None:
-        """Return a waiting or decided call, or None once it has expired."""
+        """Return a call, whether decided or still waiting, or None once it has expired."""
         text = await self._note(owner, f"{_ASKED}{approval_id}")
         return None if text is None else await self._asked(owner, text)
 
@@ -302,7 +307,7 @@ class ConversationStore(ABC):
         return await self._add_note(owner, f"{_DECIDED}{approval_id}", json.dumps(asdict(decision)), approval.expires)
 
     async def decision(self, approval: WaitingCall) -> Decision | None:
-        """Wait for the decision on a call, from any process. Return None if the call expires."""
+        """Wait for the decision on a call, made in any process. Return None if the call expires first."""
         pause = _FIRST_PAUSE
         while (found := await self.approval(approval.owner, approval.id)) is not None and found.decision is None:
             await asyncio.sleep(pause)
@@ -389,7 +394,7 @@ class ConversationStore(ABC):
 
 
 def answer_name(key: str) -> str:
-    """Return the name of the note with the first answer to a request."""
+    """Return the name of the note that contains the first answer to a request."""
     return f"answer:{key}"
 
 
@@ -436,12 +441,12 @@ def _bodies(messages: Sequence[LLMMessage], recorded: Sequence[Mapping[str, Any]
 
 
 def info_values(info: Conversation) -> tuple[str, float, float, float, int, int]:
-    """Return the values of the stored `FIELDS` of a conversation."""
+    """Return a conversation's values for the stored `FIELDS`."""
     return info.title, info.created, info.updated, info.spent.dollars, info.spent.tokens, info.message_count
 
 
 def info_from(owner: str, conversation_id: str, values: Sequence[Any]) -> Conversation:
-    """Return a conversation, without messages, from the values of its `FIELDS`."""
+    """Create a conversation without messages from the values of its `FIELDS`."""
     title, created, updated, dollars, tokens, message_count = values
     return Conversation(
         id=conversation_id,
@@ -455,7 +460,7 @@ def info_from(owner: str, conversation_id: str, values: Sequence[Any]) -> Conver
 
 
 def with_messages(info: Conversation, texts: Sequence[str]) -> Conversation:
-    """Return the conversation with its messages, from JSON. Raises `StoreError` for an invalid message."""
+    """Return the conversation with messages parsed from JSON. Raises `StoreError` for an invalid message."""
     try:
         bodies = [json.loads(text) for text in texts]
         messages = messages_from(bodies)
@@ -466,13 +471,17 @@ def with_messages(info: Conversation, texts: Sequence[str]) -> Conversation:
 
 
 def page_of(found: list[Conversation], limit: int) -> Page:
-    """Return a page. If there is a next page, `found` has one more conversation than `limit`."""
+    """Return a page of the conversations `found`. If there is a next page, `found` has one conversation more than
+    `limit`.
+    """
     shown = found[:limit]
     return Page(shown, f"{shown[-1].updated!r}:{shown[-1].id}" if len(found) > limit else None)
 
 
 def cursor_from(text: str) -> tuple[float, str]:
-    """Return `(updated, id)` of a page's last conversation from its cursor. Raises ConfigurationError."""
+    """Return `(updated, id)` of a page's last conversation, read from the page's cursor. Raises ConfigurationError for
+    an invalid cursor.
+    """
     updated, colon, conversation_id = text.partition(":")
     with suppress(ValueError):
         if colon and is_number(value := float(updated)):

@@ -1,1 +1,3 @@
-"""The protocols of the server. A route converts its protocol to a `RunRequest`, and writes the run's events."""
+"""The protocols of the server. Each route converts a client's request to a `RunRequest`, and writes the run's events in
+its protocol.
+"""

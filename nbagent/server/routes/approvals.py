@@ -1,4 +1,4 @@
-"""`/agent/approvals`: calls that wait for a person's decision. The first decision counts."""
+"""`/agent/approvals`: calls that wait for a person's decision. Only the first decision on a call counts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ router = APIRouter(prefix="/agent/approvals", tags=["approvals"])
 
 
 class PendingApproval(BaseModel):
-    """A call that is waiting for a decision. When it expires, it is denied."""
+    """A call that waits for a decision. If it expires first, it is denied."""
 
     model_config = ConfigDict(from_attributes=True)
 
@@ -39,7 +39,7 @@ class PendingApprovals(BaseModel):
 
 
 class DecisionRequest(BaseModel):
-    """A decision. `arguments` replace the model's. If the call is denied, the model reads `reason`."""
+    """A decision. `arguments`, if given, replace the model's. If the call is denied, the model reads `reason`."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"decision": "approve"}]})
 
@@ -74,7 +74,7 @@ async def decide(
         raise not_found("call with that id waiting for approval")
     if body.arguments is not None:
         if body.decision == "deny":
-            raise RefusedError(422, "invalid_request", "arguments: only allowed with an approval. Omit them.")
+            raise RefusedError(422, "invalid_request", "arguments: these are only allowed with an approval. Omit them.")
         check_arguments(host, approval.tool, body.arguments)
     decision = Decision(body.decision == "approve", body.arguments, body.reason)
     if not await host.store.decide(owner, approval_id, decision):
@@ -83,9 +83,9 @@ async def decide(
 
 
 def check_arguments(host: AgentHost, tool: str, arguments: dict[str, Any]) -> None:
-    """Refuse arguments that are invalid for the tool, since the call would fail and use up the decision.
+    """Refuse arguments that are invalid for the tool. The call would fail, and the decision would be used up.
 
-    If several agents have a tool with this name, it is enough if one of these tools accepts them.
+    If several agents have a tool with this name, it is enough if one of these tools accepts the arguments.
     """
     wrong: ToolArgumentsError | None = None
     for definition in filter(None, (agent.function_registry.get_function(tool) for agent in host.agents.values())):

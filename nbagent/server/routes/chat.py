@@ -1,4 +1,4 @@
-"""`POST /agent/chat`: one prompt, answered as JSON or with the run's events."""
+"""`POST /agent/chat`: runs one prompt, and responds with JSON or with the run's events."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class ChatRequest(BaseModel):
 
 
 class ToolCallMade(BaseModel):
-    """A tool call. `validated`: whether its arguments were valid, so the tool was called."""
+    """A tool call. `validated` is true if the arguments were valid, so the tool was called."""
 
     tool: str
     arguments: dict[str, Any]
@@ -57,7 +57,7 @@ class ToolCallMade(BaseModel):
 
 
 class ChatMeta(BaseModel):
-    """Facts about the run. `status` is how it ended, and `limit_reason` the limit that ended it."""
+    """Facts about the run. `status` shows how the run ended, and `limit_reason` which limit ended it, if any."""
 
     provider: str
     model: str
@@ -120,7 +120,7 @@ async def chat(
 
 
 def run_request(body: ChatRequest, idempotency: IdempotencyKey | None = None) -> RunRequest:
-    """Return the run of a chat request."""
+    """Convert a chat request to the request for a run."""
     limits = Limits(max_tool_calls=body.max_tool_calls, max_total_tokens=body.max_total_tokens, max_cost=body.max_cost)
     return RunRequest(
         message=body.message,

@@ -33,14 +33,14 @@ class ConversationSummary(BaseModel):
 
 
 class ConversationPage(BaseModel):
-    """Some conversations, most recently changed first. Pass `next` as `after` for the next page."""
+    """Some conversations, most recently changed first. For the next page, pass `next` as `after`."""
 
     conversations: list[ConversationSummary]
     next: str | None
 
 
 class StoredConversation(ConversationSummary):
-    """A conversation with its messages: `role`, `content`, and a message's other fields."""
+    """A conversation with its messages, each with its `role`, `content` and other fields."""
 
     messages: Annotated[list[dict[str, Any]], BeforeValidator(lambda messages: list(map(_shown, messages)))]
 
@@ -66,7 +66,7 @@ async def conversation(host: Host, owner: Owner, conversation_id: ConversationId
 
 @router.delete("/{conversation_id}", status_code=204)
 async def delete_conversation(host: Host, owner: Owner, conversation_id: ConversationId) -> Response:
-    """Delete a conversation. This ends its current run."""
+    """Delete a conversation. If it has a run in progress, this run ends."""
     if not await host.store.delete(owner, conversation_id):
         raise not_found("conversation with that id")
     return Response(status_code=204)

@@ -19,14 +19,14 @@ async def health() -> dict[str, str]:
 
 @router.get("/readyz", openapi_extra={"security": []})
 async def ready(host: Host) -> dict[str, str]:
-    """Whether the store, which every prompt needs, can be read; if not, the status is 503. Requires no token."""
+    """Whether the store, which every prompt needs, can be read. If not, the status is 503. Requires no token."""
     await host.store.spent("readyz")
     return {"status": "ok"}
 
 
 @router.get("/readyz/providers")
 async def providers_ready(host: Host) -> dict[str, str]:
-    """Whether the store can be read and the agents' providers respond to a request for their models."""
+    """Whether the store can be read and the agents' providers respond to a request for their list of models."""
     await host.store.spent("readyz")
     for agent in host.agents.values():
         await agent.provider.model_list()
@@ -37,6 +37,6 @@ async def providers_ready(host: Host) -> dict[str, str]:
     "/metrics", response_class=Response, responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
 )
 async def all_metrics(request: Request, holder: CurrentHolder) -> Response:
-    """Metrics for Prometheus: requests and runs, and for an admin also tokens and costs."""
+    """Metrics for Prometheus: requests and runs. For an admin, they include token counts and costs."""
     numbers: Metrics = request.app.state.metrics
     return Response(numbers.text(with_costs=holder.is_admin), media_type=MEDIA_TYPE)

@@ -1,6 +1,6 @@
 """`GET /`: a page to chat with the agent in a browser. It hosts the notebook's panel (`nbagent.chat`).
 
-The other routes belong to the page. They send it the panel's state, and patches of this state during a run.
+The other routes belong to the page. They send the page the panel's state and, during a run, patches of this state.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ ABOUT = "Your conversations are kept on this server."
 
 @router.get("/")
 async def page() -> HTMLResponse:
-    """The page, which asks for the token. It is the same for everybody and contains no data."""
+    """The chat page, which asks for the token. It is the same for everybody and contains no data."""
     return HTMLResponse(_page(), headers=_headers())
 
 
@@ -67,7 +67,7 @@ async def conversations(
 ) -> dict[str, Any]:
     """Ids and titles of this token's conversations, most recently changed first; `next` is the cursor of the next page.
 
-    If there are several agents, also their names.
+    If there are several agents, `agents` lists their names.
     """
     found = await host.store.page(owner, after=after)
     titles = [[conversation.id, printable(conversation.title)] for conversation in found.conversations]
@@ -78,7 +78,9 @@ async def conversations(
 async def state(
     host: Host, owner: Owner, conversation_id: Annotated[str | None, Query(pattern=ID_PATTERN)] = None, agent: str = ""
 ) -> Response:
-    """The panel's state for a conversation, or for a new one with this agent. `max_bytes` limits a prompt's files."""
+    """The panel's state for a conversation, or for a new conversation with this agent. `max_bytes` is the maximum size
+    of a prompt's files.
+    """
     own = {"max_bytes": max(0, host.settings.max_body_bytes - OTHER_BYTES) * 3 // 4}
     if conversation_id is None:
         return _json({**own, "turns": {}, "greeting": greeting(host.agents.get(agent, host.agent), ABOUT)})
@@ -110,7 +112,7 @@ class AttachedFile(BaseModel):
 
 
 class Prompt(ChatRequest):
-    """A prompt with files. It may consist of files only."""
+    """A prompt, which may have files. It may also consist of files only."""
 
     message: str = ""
     files: list[AttachedFile] = Field(default_factory=list)
@@ -118,9 +120,10 @@ class Prompt(ChatRequest):
 
 @router.post("/page/chat")
 async def chat(host: Host, owner: Owner, body: Prompt, accept_language: Annotated[str, Header()] = "") -> Response:
-    """Send a prompt, as with `/agent/chat`. The response is a stream of merge patches of the panel's state.
+    """Send a prompt, with the same options as `/agent/chat`. The response is a stream of merge patches of the panel's
+    state.
 
-    The first one also has the server's time, `now`, in seconds since the epoch.
+    The first patch also contains the server's time as `now`, in seconds since the epoch.
     """
     content = await asyncio.to_thread(_content, body)
     request = replace(run_request(body), message=content, recorded=lambda agent: rows_to_keep(agent.trace))
@@ -141,14 +144,14 @@ def _content(prompt: Prompt) -> Content:
 
 
 class StopRequest(BaseModel):
-    """The conversation whose runs are to stop."""
+    """The conversation whose runs should stop."""
 
     conversation_id: str = Field(pattern=ID_PATTERN)
 
 
 @router.post("/page/stop")
 async def stop(host: Host, owner: Owner, body: StopRequest) -> dict[str, int]:
-    """End the runs of a conversation in this process, and return their number."""
+    """Stop the runs of a conversation in this process, and return their number."""
     return {"stopped": host.stop(owner, body.conversation_id)}
 
 
@@ -164,7 +167,7 @@ async def _patches(question: Content, language: str, run: HostedRun) -> AsyncGen
 
 
 class RunningTurn:
-    """A turn during its run. `patches` receives the changes of the panel's state, and None at the end."""
+    """A turn while it runs. The queue `patches` receives the changes of the panel's state, and None at the end."""
 
     def __init__(self, question: Content, language: str) -> None:
         self.patches: asyncio.Queue[State | None] = asyncio.Queue()

@@ -1,4 +1,4 @@
-"""`/skills`: the agent's executable skills for other programs, which call them through `ToolManager(url, token=…)`."""
+"""`/skills`: lists and calls the agents' executable skills. Other programs use `ToolManager(url, token=…)` for this."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def skill(host: Host, skill_id: SkillId) -> Skill:
 
 @router.post("/{skill_id}/invoke", response_model=SkillResult)
 async def invoke(request: Request, host: Host, skill_id: SkillId, body: Invocation) -> Response:
-    """Call a skill. The response shows whether it failed. A skill that needs approval is denied."""
+    """Call a skill. The response shows whether the call failed. A call that needs approval is denied."""
     agent, definition = await _skill(host, skill_id)
     executor = agent.tool_executor.with_options()
     executor.approver = executor.approver or deny

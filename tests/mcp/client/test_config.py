@@ -116,8 +116,8 @@ def test_errors_in_a_config_file(tmp_path, monkeypatch, servers, said):
 @pytest.mark.parametrize(
     ("words", "options", "said"),
     [
-        ((), {}, "the words of a command, or a URL"),
-        (("https://a.example", "more"), {}, "one URL, or the words of a command"),
+        ((), {}, "a URL, or a command as separate words"),
+        (("https://a.example", "more"), {}, "either a single URL or the words of a command"),
         (("npx",), {"headers": {"A": "b"}}, "headers can't be used with a command"),
         (("https://a.example",), {"env": {"A": "b"}}, "env can't be used with a URL"),
         (("npx",), {"timeout": 0}, "timeout: expected a number above 0"),

@@ -1,4 +1,4 @@
-"""Converts AG-UI messages to nbagent's. The client keeps the conversation and sends all of it with each prompt."""
+"""Converts messages between AG-UI and nbagent. The client keeps the conversation and sends it with each prompt."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from nbagent.errors import ConfigurationError
 
 
 def read_messages(messages: Iterable[types.Message]) -> list[LLMMessage]:
-    """Return the messages of a conversation, without thinking, activities or instructions.
+    """Convert a client's conversation to messages, without thinking, activities or instructions.
 
     Raises `ConfigurationError` for content that is neither text nor an image.
     """
@@ -57,7 +57,7 @@ def read_instructions(given: types.RunAgentInput) -> str | None:
 
 
 def as_shown(messages: Sequence[LLMMessage], conversation_id: str) -> list[types.Message]:
-    """Return stored messages as AG-UI messages, without the users' images."""
+    """Convert stored messages to AG-UI messages, without the users' images."""
     shown: list[types.Message] = []
     for number, message in enumerate(without_drafts(messages)):
         name = message.message_id or f"{conversation_id}_{number}"
@@ -74,7 +74,7 @@ def as_shown(messages: Sequence[LLMMessage], conversation_id: str) -> list[types
 
 
 def shown_call(call_id: str, name: str, arguments: dict[str, Any] | None) -> types.ToolCall:
-    """Return a tool call as part of a client's message."""
+    """Convert a tool call to a part of an AG-UI message."""
     return types.ToolCall(id=call_id, function=types.FunctionCall(name=name, arguments=json_text(arguments or {})))
 
 

@@ -1,7 +1,8 @@
-"""`POST /ag-ui`: AG-UI events for clients such as `HttpAgent` of `@ag-ui/client`.
+"""`POST /ag-ui`: sends AG-UI events to clients such as `HttpAgent` from `@ag-ui/client`.
 
-A run that waits for a person ends with an interrupt, and the client starts another run with the person's decision. In
-between, the agent's run waits in this process. If nobody decides in time, the call is denied and the run continues.
+When the agent's run waits for a person, the AG-UI run ends with an interrupt. The client then starts another AG-UI run
+with the person's decision. In between, the agent's run waits in this process. If nobody decides in time, the call is
+denied and the run continues.
 """
 
 from __future__ import annotations
@@ -59,9 +60,10 @@ class AgUiInput(ag_ui.RunAgentInput):
 
 @router.post("/ag-ui", response_class=Response, responses={200: {"content": {event_stream.MEDIA_TYPE: {}}}})
 async def ag_ui_run(request: Request, host: Host, owner: Owner, body: AgUiInput) -> Response:
-    """Send a prompt as an AG-UI client. The response is a stream of AG-UI events.
+    """Send a prompt from an AG-UI client. The response is a stream of AG-UI events.
 
-    The client's messages are the conversation. Without messages, the response is the thread's stored conversation.
+    The request contains the whole conversation. If it contains no messages, the response is the thread's stored
+    conversation.
     """
     return EventStream(AgUiExchange(host, request.app.state.waiting_runs, owner, body), _write)
 
@@ -74,7 +76,7 @@ async def _write(exchange: AgUiExchange) -> AsyncGenerator[str]:
 class ThreadRun:
     """A run of the agent that spans one or several requests.
 
-    While it waits, closing `held` cancels it.
+    While the run waits for a person, closing `held` cancels it.
     """
 
     def __init__(self, run: HostedRun, translation: Translation) -> None:
@@ -87,7 +89,7 @@ class ThreadRun:
         self._asked: set[str] = set()
 
     async def continued(self) -> AsyncIterator[AgUiEvent]:
-        """Yield events until the run ends or waits."""
+        """Yield events until the run ends or waits for a person."""
         self.waits = False
         self._running |= self._asked
         self._asked.clear()
@@ -113,14 +115,14 @@ class ThreadRun:
 
 
 class WaitingRuns:
-    """The runs of this process that wait for a person, by owner and thread."""
+    """The runs in this process that wait for a person, by owner and thread."""
 
     def __init__(self) -> None:
         self.runs: dict[tuple[str, str], ThreadRun] = {}
         self._ending: set[asyncio.Task[None]] = set()
 
     def keep(self, owner: str, thread: str, thread_run: ThreadRun) -> None:
-        """Keep a run until its client returns or it ends."""
+        """Keep a run until its client sends the next request or the run ends."""
         self.runs[owner, thread] = thread_run
         task = asyncio.create_task(self._release(owner, thread, thread_run))
         self._ending.add(task)
@@ -133,7 +135,9 @@ class WaitingRuns:
 
 
 class AgUiExchange:
-    """A request and its events. Leaving it early cancels the run, unless it waits for a person."""
+    """A request and its events, as a context manager. Leaving it early cancels the run, unless the run waits for a
+    person.
+    """
 
     def __init__(self, host: AgentHost, waiting: WaitingRuns, owner: str, given: ag_ui.RunAgentInput) -> None:
         self._host, self._waiting, self._given = host, waiting, given
@@ -147,7 +151,7 @@ class AgUiExchange:
         await self._held.aclose()
 
     async def events(self) -> AsyncIterator[AgUiEvent]:
-        """Yield the response. A refused request becomes a failed run."""
+        """Yield the events of the response. A refused request is reported as a failed run."""
         given, version = self._given, ag_ui.PROTOCOL_VERSION
         yield ag_ui.RunStartedEvent(thread_id=self._thread, run_id=given.run_id, protocol_version=version)
         if given.tools:

@@ -1,7 +1,7 @@
-"""The events of a run as AG-UI events (https://docs.ag-ui.com/concepts/events).
+"""Translates the events of a run to AG-UI events (https://docs.ag-ui.com/concepts/events).
 
-Each answer of the model is one message of the client, identified by the request's `call_id`. The agent's tool calls are
-reported with their results; the client never runs a tool.
+Each answer of the model becomes one AG-UI message, identified by the `call_id` of the model request. The agent's tool
+calls are reported with their results; the client never runs a tool.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _NO_RESULT = "The run ended before this call had a result."
 
 
 class Translation:
-    """Turns a run's events into AG-UI events, and keeps track of the client's messages.
+    """Translates a run's events to AG-UI events, and keeps track of the client's messages.
 
     `messages` are the client's earlier messages. A run that waits for a person spans several requests. Each request
-    starts with `begin` and ends with `interrupted`, `failed`, or `translate` for the event `Done`.
+    starts with a call of `begin` and ends with `interrupted`, with `failed`, or with `translate` for the event `Done`.
     """
 
     def __init__(self, thread_id: str, model: str, messages: Sequence[ag_ui.Message]) -> None:
@@ -47,18 +47,18 @@ class Translation:
         self._open_calls: dict[str, str | None] = {}
 
     def begin(self, run_id: str, state: Any) -> Iterator[AgUiEvent]:
-        """Start a client's request, with the client's state."""
+        """Yield the first events for a client's request, given the client's state."""
         self._run_id, self._state = run_id, state
         yield from self.snapshots("running")
 
     def shown(self, run_id: str, state: Any) -> Iterator[AgUiEvent]:
-        """Send the conversation without a run, because the client asked for it."""
+        """Send the conversation at the client's request, without a run."""
         self._run_id, self._state = run_id, state
         yield from self.snapshots("idle")
         yield self._finished(ag_ui.RunFinishedSuccessOutcome())
 
     def snapshots(self, status: str, **facts: Any) -> Iterator[AgUiEvent]:
-        """Send the current conversation. The client's own entries in its state are kept."""
+        """Send the current messages and state. The client's own entries in its state are kept."""
         self._fill()
         yield ag_ui.MessagesSnapshotEvent(messages=[message.model_copy() for message in self.messages])
         yield from self._state_of(status, **facts)
@@ -73,12 +73,12 @@ class Translation:
             yield ag_ui.StateSnapshotEvent(snapshot=self._state)
 
     def interrupted(self, interrupts: list[ag_ui.Interrupt]) -> Iterator[AgUiEvent]:
-        """End the request while the run waits for decisions, which arrive with the next request."""
+        """End the request while the run waits for a person's decisions. They arrive with the next request."""
         yield from self.snapshots("waiting", waiting_for=[interrupt.id for interrupt in interrupts])
         yield self._finished(ag_ui.RunFinishedInterruptOutcome(interrupts=interrupts))
 
     def failed(self, message: str, code: str | None = None) -> Iterator[AgUiEvent]:
-        """End a failed run. Earlier output is kept."""
+        """Yield the last events of a failed run. Earlier output is kept."""
         yield from self._stream(None)
         yield from self._close_calls(())
         yield from self.snapshots("error")

@@ -1,6 +1,6 @@
-"""The common part of both APIs: converts request bodies to runs.
+"""The part that both APIs share: converts request bodies to requests for runs.
 
-Images are `data:` URLs, or addresses that the provider fetches. Nothing here opens a file or an address.
+Images are `data:` URLs, or addresses that the provider fetches. This code opens no file and no address.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MAX_CHARS, MAX_DEPTH = 120_000, 64
 
 
 class BodyPart(BaseModel):
-    """A part of a body. As in OpenAI's API, wrong types are reported, not coerced."""
+    """A part of a request body. As in OpenAI's API, values of the wrong type are reported, not converted."""
 
     model_config = ConfigDict(strict=True)
 

@@ -1,8 +1,8 @@
 """`POST /v1/chat/completions`. The client keeps the conversation; the server does not.
 
-Tools run on the server. The answer omits their calls, because clients would run all `tool_calls`. If the model wrote
-text in several turns, blank lines separate the texts. Thinking is sent as `reasoning_content`, as DeepSeek and most
-servers for open models do.
+Tools run on the server. The answer omits the tool calls, because clients try to run every call in `tool_calls`. If the
+model wrote text in several turns, the texts are separated by blank lines. Thinking is sent as `reasoning_content`, as
+DeepSeek and most servers for open models do.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ChatMessage(BodyPart):
     tool_call_id: str | None = None
 
     def to_message(self, param: str) -> LLMMessage:
-        """Return it as a message for an agent."""
+        """Convert this to a message for an agent."""
         calls = [
             FunctionCall(call["function"]["name"], arguments, call["id"], raw)
             for call in self.tool_calls or ()
@@ -77,9 +77,9 @@ class ChatCompletionRequest(RequestBody):
     def options(self) -> dict[str, Any]:
         """See `RequestBody.options`."""
         if self.functions:
-            raise unsupported("functions", "these are the client's tools, which an agent can't call.")
+            raise unsupported("functions", "these are the client's functions, which an agent can't call.")
         if (self.n or 1) > 1:
-            raise unsupported("n", "an agent returns one answer. Repeat the request for another one.")
+            raise unsupported("n", "an agent returns one answer. Send the request again for another answer.")
         if "audio" in (self.modalities or ()):
             raise unsupported("modalities", "an agent answers with text.")
         if self.logprobs:
@@ -93,7 +93,7 @@ class ChatCompletionRequest(RequestBody):
 
 @router.post("/chat/completions", response_model=None, responses={200: {"content": {MEDIA_TYPE: {}}}})
 async def create_completion(request: Request, host: Host, owner: Owner, body: ChatCompletionRequest) -> Response:
-    """Send a prompt with its whole conversation. Tools run on the server; the answer omits their calls."""
+    """Send a prompt with its whole conversation. Tools run on the server. The answer omits the tool calls."""
     messages = [message.to_message(f"messages[{index}]") for index, message in enumerate(body.messages)]
     question = split_prompt(messages, f"messages[{len(messages) - 1}].role")
     reports_usage = bool((body.stream_options or {}).get("include_usage"))
@@ -108,7 +108,7 @@ async def create_completion(request: Request, host: Host, owner: Owner, body: Ch
 
 
 class ChatAnswer:
-    """The events of a run as chunks of a stream, or as one answer. See `reply`.
+    """Converts the events of a run to chunks of a stream, or to one answer. See `reply`.
 
     >>> answer = ChatAnswer("nbagent")
     >>> [chunk["choices"][0]["delta"] for chunk in answer.feed(Text("Hello"))]
@@ -125,7 +125,9 @@ class ChatAnswer:
         self._earlier = dict.fromkeys(self._pieces, 0)
 
     def feed(self, event: AnyEvent) -> Iterator[dict[str, Any]]:
-        """Yield the chunks of an event. Raises `RefusedError` rather than retract text already sent."""
+        """Yield the chunks for an event. Raises `RefusedError` if text that was already sent would have to be
+        retracted.
+        """
         match event:
             case RunStarted():
                 self._head["id"] = f"chatcmpl_{event.metadata['run_id']}"
@@ -145,7 +147,7 @@ class ChatAnswer:
                     yield {**self._chunk({}), "choices": [], "usage": usage(event.result.usage)}
 
     def fail(self, problem: HTTPProblem) -> Iterator[dict[str, Any]]:
-        """Yield the end of a stream whose run failed."""
+        """Yield the last chunks of a stream whose run failed."""
         yield envelope(problem)[1]
 
     def whole(self) -> dict[str, Any]:

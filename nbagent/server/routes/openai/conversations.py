@@ -1,4 +1,4 @@
-"""`/v1/conversations`: the conversations that responses continue."""
+"""`/v1/conversations`: the conversations that responses can continue."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def retrieve_conversation(host: Host, owner: Owner, conversation_id: str) 
 
 @router.delete("/{conversation_id}")
 async def delete_conversation(host: Host, owner: Owner, conversation_id: str) -> ConversationDeletedResource:
-    """Delete a conversation with its items. This ends its current run."""
+    """Delete a conversation with its items. If it has a run in progress, this run ends."""
     if not await host.store.delete(owner, conversation_id):
         raise not_found("conversation with that id")
     return ConversationDeletedResource(id=conversation_id, deleted=True, object="conversation.deleted")

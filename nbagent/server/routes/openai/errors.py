@@ -1,4 +1,4 @@
-"""Errors in OpenAI's envelope, `{"error": {message, type, param, code}}`, for which SDKs raise their usual classes."""
+"""Errors in OpenAI's envelope, `{"error": {message, type, param, code}}`, for which SDKs raise their usual errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_
 
 
 class ParameterError(RefusedError):
-    """A field of the request is invalid, or an agent can't support it. `param` is its name."""
+    """Raised if a field of the request is invalid, or if an agent can't support it. `param` is the field's name."""
 
     def __init__(self, param: str, message: str, code: str = "invalid_value") -> None:
         super().__init__(400, code, f"{param}: {message}")
@@ -35,13 +35,15 @@ def unsupported(param: str, message: str) -> ParameterError:
 
 
 def answer_restarted() -> RefusedError:
-    """Return the error that ends a stream when text already sent would have to be retracted."""
+    """Return the error that ends a stream if text that was already sent would have to be retracted."""
     detail = "The connection to the model broke in the middle of the answer. Try again."
     return RefusedError(502, "answer_restarted", detail)
 
 
 def envelope(problem: HTTPProblem) -> tuple[int, dict[str, Any]]:
-    """Return the status and body. As in OpenAI's API, an unprocessable request has status 400, not 422."""
+    """Return the status and body of the error response. As in OpenAI's API, an unprocessable request has status 400,
+    not 422.
+    """
     status, code = _CODES.get(problem.code, (400 if problem.status == 422 else problem.status, problem.code))
     kind = _TYPES.get(status, "invalid_request_error" if status < 500 else "server_error")
     message, param = problem.detail, problem.more.get("param")

@@ -1,4 +1,4 @@
-"""Items of the Responses API, and their ids, which refer to messages of stored conversations.
+"""The items of the Responses API, and their ids, which refer to messages in stored conversations.
 
 A response is a turn of a conversation. The next response continues after it.
 """
@@ -22,7 +22,7 @@ _RESPONSE, _MESSAGE = "resp_", "msg_"
 
 
 def response_id(conversation_id: str, question_id: str) -> str:
-    """Return the response id of a conversation's prompt.
+    """Return the id of the response to a prompt of a conversation.
 
     >>> response_id("conv_1a", "msg_2b")
     'resp_conv_1a_2b'
@@ -31,7 +31,8 @@ def response_id(conversation_id: str, question_id: str) -> str:
 
 
 def place_of(response: str) -> tuple[str, str]:
-    """Return `(conversation_id, question_id)` from a response id; both are "" if it is not one of nbagent's.
+    """Return the `(conversation_id, question_id)` that a response id contains; both are "" if nbagent did not create
+    the id.
 
     >>> place_of("resp_conv_1a_2b")
     ('conv_1a', 'msg_2b')
@@ -42,7 +43,7 @@ def place_of(response: str) -> tuple[str, str]:
 
 
 def turn_of(messages: Sequence[LLMMessage], question_id: str) -> slice | None:
-    """Return the slice of a prompt's turn, or None if the prompt is missing."""
+    """Return the slice of `messages` that is a prompt's turn, or None if the prompt is missing."""
     start = next((index for index, message in enumerate(messages) if message.message_id == question_id), None)
     if start is None:
         return None
@@ -53,7 +54,7 @@ def turn_of(messages: Sequence[LLMMessage], question_id: str) -> slice | None:
 def item_id(kind: str, conversation_id: str | None, message_id: str | None, number: int = 0) -> str:
     """Return the id of a message's item. If the message is not stored, the id is random.
 
-    `number` counts the message's items of this kind.
+    `number` distinguishes several items of the same kind for one message.
 
     >>> item_id("mcp", "conv_1a", "msg_2b", 1)
     'mcp_conv_1a_2b_1'
@@ -64,7 +65,7 @@ def item_id(kind: str, conversation_id: str | None, message_id: str | None, numb
 
 
 def conversation_of(item: str) -> str:
-    """Return the conversation id from an item id; "" if it contains none.
+    """Return the conversation id that an item id contains, or "" if there is none.
 
     >>> conversation_of("mcp_conv_1a_2b_1")
     'conv_1a'
@@ -74,7 +75,7 @@ def conversation_of(item: str) -> str:
 
 
 def response_object(response: str, model: str, created: int) -> dict[str, Any]:
-    """Return a response in progress, without output."""
+    """Return a response that is in progress and has no output yet."""
     given = {"id": response, "object": "response", "created_at": created, "model": model, "status": "in_progress"}
     unknown = dict.fromkeys(("error", "incomplete_details", "usage"))
     settings = {"background": False, "parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
@@ -82,7 +83,7 @@ def response_object(response: str, model: str, created: int) -> dict[str, Any]:
 
 
 def text_part(text: str) -> dict[str, Any]:
-    """Return the content part of a message."""
+    """Return the content part for a text."""
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
@@ -98,7 +99,7 @@ def call_item(item: str, name: str) -> dict[str, Any]:
 
 
 def call_result(arguments: dict[str, Any], text: str, is_error: bool) -> dict[str, Any]:
-    """Return the fields that a result adds to its call's item."""
+    """Return the fields that a tool's result adds to the item of its call."""
     if is_error:
         error = {"type": "mcp_tool_execution_error", "content": [{"type": "text", "text": text}]}
         return {"arguments": json_text(arguments), "status": "failed", "error": error}
@@ -146,7 +147,7 @@ def _input_part(part: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class PageQuery(BaseModel):
-    """Which items to list: at most `limit`, in this order, after the item `after`."""
+    """The items to list: at most `limit`, in the given `order`, starting after the item `after`."""
 
     limit: int = Field(20, ge=1, le=100)
     order: Literal["asc", "desc"] = "desc"
@@ -157,7 +158,7 @@ ItemsPage = Annotated[PageQuery, Query()]
 
 
 def page_of_items(items: list[dict[str, Any]], page: PageQuery) -> dict[str, Any]:
-    """Return a page of items in their envelope."""
+    """Return a page of items in the API's list envelope."""
     ordered = items if page.order == "asc" else items[::-1]
     start = next((index + 1 for index, item in enumerate(ordered) if item["id"] == page.after), 0)
     shown = ordered[start : start + page.limit]

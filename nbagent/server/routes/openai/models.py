@@ -1,4 +1,4 @@
-"""`GET /v1/models`: the agent, with its own model or with another model that the server allows."""
+"""`GET /v1/models`: lists the agent with its own model, and the other models that the server allows."""
 
 from __future__ import annotations
 

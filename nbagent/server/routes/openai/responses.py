@@ -1,4 +1,4 @@
-"""`/v1/responses`: prompts in conversations that the server keeps, unless the client opts out.
+"""`/v1/responses`: prompts in conversations. The server keeps the conversations unless the client opts out.
 
 A prompt can continue an earlier response or a conversation.
 """
@@ -74,7 +74,7 @@ class InputItem(BodyPart):
     error: Any = None
 
     def to_messages(self, param: str) -> list[LLMMessage]:
-        """Return the item as messages for an agent. Raises `RefusedError` for an unsupported item."""
+        """Convert the item to messages for an agent. Raises `RefusedError` for an unsupported item."""
         match self.type:
             case "message" | None:
                 if self.role is None:
@@ -105,7 +105,7 @@ ConversationId = Annotated[str, Field(pattern=ID_PATTERN, examples=["penguins-1"
 
 
 class ConversationReference(BodyPart):
-    """A conversation by its id."""
+    """A reference to a conversation by its id."""
 
     id: ConversationId
 
@@ -134,12 +134,12 @@ class ResponseRequest(RequestBody):
     )
 
     def conversation_id(self) -> str | None:
-        """Return the id in `conversation`."""
+        """Return the conversation id that the request names, or None."""
         given = self.conversation
         return given.id if isinstance(given, ConversationReference) else given
 
     def split_prompt(self) -> PromptAndHistory:
-        """Return the prompt, and the input before it."""
+        """Split the input into the prompt and the messages before it."""
         if isinstance(self.input, str):
             messages, last = [LLMMessage("user", self.input)], "input"
         else:
@@ -147,7 +147,7 @@ class ResponseRequest(RequestBody):
         found = split_prompt(messages, last)
         if self.conversation is not None and found.history:
             raise unsupported(
-                "input", "with a conversation, the input must be one prompt, since the server has the rest."
+                "input", "with a conversation, the input must be one prompt, since the server has the earlier messages."
             )
         return replace(found, instructions="\n\n".join(filter(None, (self.instructions, found.instructions))))
 
@@ -166,20 +166,22 @@ class ResponseRequest(RequestBody):
         return {**super().options(), **{name: value for name, value in given.items() if value is not None}}
 
     def echo(self) -> dict[str, Any]:
-        """Return the request fields that the response repeats."""
+        """Return the fields of the request that the response repeats."""
         sent = self.model_dump(include=_ECHOED, exclude_unset=True, exclude_none=True)
         conversation = self.conversation_id()
         return sent if conversation is None else {**sent, "conversation": {"id": conversation}}
 
 
 class InputTokensRequest(ResponseRequest):
-    """The body of `POST /v1/responses/input_tokens`. Unlike for a response, the model is optional."""
+    """The body of `POST /v1/responses/input_tokens`. Here, unlike in `POST /v1/responses`, the model is optional."""
 
     model: str = AGENT
 
 
 def merged(items: Iterable[InputItem]) -> list[LLMMessage]:
-    """Return the items as messages. Consecutive calls, with or without text, become one assistant message."""
+    """Convert the items to messages. Consecutive tool calls become one assistant message, together with any text before
+    them.
+    """
     messages: list[LLMMessage] = []
     calls: list[FunctionCall] | None = None  # of the last message, if it is the assistant's
     for index, item in enumerate(items):
@@ -197,9 +199,9 @@ def merged(items: Iterable[InputItem]) -> list[LLMMessage]:
 
 @router.post("/responses", response_model=None, responses={200: {"content": {MEDIA_TYPE: {}}}})
 async def create_response(request: Request, host: Host, owner: Owner, body: ResponseRequest) -> Response:
-    """Send a prompt that continues an earlier response or a conversation, or starts one.
+    """Send a prompt that continues an earlier response or a conversation, or that starts a conversation.
 
-    Tools run on the server. Their calls are items of the type `mcp_call`.
+    Tools run on the server. The output contains their calls as items of the type `mcp_call`.
     """
 
     def answer(run: HostedRun) -> ResponseAnswer:
@@ -212,7 +214,7 @@ async def create_response(request: Request, host: Host, owner: Owner, body: Resp
 
 @router.post("/responses/input_tokens")
 async def count_input_tokens(host: Host, owner: Owner, body: InputTokensRequest) -> InputTokenCountResponse:
-    """Count the approximate tokens of the agent's first model request, including tools and conversation."""
+    """Estimate the number of tokens in the agent's first model request, including its tools and the conversation."""
     preview = await host.preview(owner, await _run_request(host, body, owner))
     return InputTokenCountResponse(input_tokens=preview.tokens, object="response.input_tokens")
 
@@ -269,7 +271,7 @@ async def _run_request(host: AgentHost, body: ResponseRequest, owner: str) -> Ru
 
 @router.get("/responses/{response_id}")
 async def retrieve_response(host: Host, response_id: str, owner: Owner) -> dict[str, Any]:
-    """Return a stored response, without token counts, thinking or request fields, which are not kept."""
+    """Return a stored response. Token counts, thinking and request fields are missing, since they are not kept."""
     conversation, turn = await _found(host, owner, response_id)
     messages = conversation.messages[turn]
     status = "incomplete" if any(message.interrupted for message in messages) else "completed"

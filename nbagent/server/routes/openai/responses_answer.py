@@ -1,7 +1,7 @@
-"""Converts a run's events for the Responses API, to stream events or one whole response.
+"""Converts a run's events to the stream events of the Responses API, or to one response.
 
-Each turn's thinking is a `reasoning` item and its text a `message`. A tool call is an `mcp_call`, since the agent runs
-the tools itself.
+The thinking in each turn becomes a `reasoning` item, and the text a `message`. A tool call becomes an `mcp_call`, since
+the agent runs the tools itself.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ class _Growing:
 
 
 class ResponseAnswer:
-    """Collects the events of a run. `feed` and `fail` yield the stream events to send next; see `reply`.
+    """Builds the response from the events of a run. `feed` and `fail` yield the stream events to send next; see
+    `reply`.
 
     `echo` contains the request fields that every response repeats. `conversation_id` is the run's conversation, or None
     if it is not stored.
@@ -86,7 +87,9 @@ class ResponseAnswer:
         self._calls: dict[Any, tuple[int, dict[str, Any]]] = {}
 
     def feed(self, event: AnyEvent) -> Iterator[StreamEvent]:
-        """Yield stream events for an event. Raises `RefusedError` rather than retract text already sent."""
+        """Yield the stream events for an event of the run. Raises `RefusedError` if text that was already sent would
+        have to be retracted.
+        """
         match event:
             case events.RunStarted():
                 yield from self._start(event)
@@ -136,7 +139,7 @@ class ResponseAnswer:
         yield self._end("incomplete" if reason else "completed")
 
     def fail(self, problem: HTTPProblem) -> Iterator[StreamEvent]:
-        """Yield the last events of a run that failed."""
+        """Yield the last stream events of a run that failed."""
         yield from self._close("incomplete")
         self._response["error"] = {"code": _failure_code(problem), "message": problem.detail}
         yield self._end("failed")

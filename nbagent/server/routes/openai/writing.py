@@ -18,10 +18,12 @@ from nbagent.server.problems import HTTPProblem, problem_of
 
 
 class Answer(Protocol):
-    """An API's conversion of a run's events."""
+    """Converts a run's events to the format of an API."""
 
     def feed(self, event: AnyEvent) -> Iterator[dict[str, Any]]:
-        """Yield the stream's pieces for an event. Raises `RefusedError` rather than retract text already sent."""
+        """Yield the stream's pieces for an event. Raises `RefusedError` if text that was already sent would have to be
+        retracted.
+        """
 
     def fail(self, problem: HTTPProblem) -> Iterator[dict[str, Any]]:
         """Yield the last pieces of a stream whose run failed."""
@@ -39,9 +41,10 @@ async def reply(
     write: Callable[[dict[str, Any]], str] | None = None,
     last: str = "",
 ) -> Response:
-    """Run the agent, and respond with the answer that `make` returns for the run.
+    """Run the agent, and respond with the run's answer, which `make(run)` creates.
 
-    `write` formats a piece of the stream, which ends with `last`. Without `write`, the response is one JSON object.
+    `write` formats each piece of the stream. The stream ends with `last`. Without `write`, the response is one JSON
+    object.
     """
     run = host.run(owner, run_request)
     if write is not None:

@@ -61,7 +61,7 @@ class _Session:
 
 
 class ACPAgent:
-    """Handles one client's requests. For each protocol message, the SDK calls the method of that name.
+    """Handles one client's requests. For each protocol message, the SDK calls the method named after it.
 
     `models` lists the models that the client may choose instead of the agent's own, such as "openai:gpt-5.6-luna".
     """

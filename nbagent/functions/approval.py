@@ -82,8 +82,8 @@ def approver_of(own: Approver | None) -> Approver | None:
 async def needs_approval(definition: FunctionDefinition, arguments: dict[str, Any]) -> bool:
     """Whether a call with these arguments needs approval, according to the tool's `approve`.
 
-    If `approve` is a sync or async function, it receives the arguments that it has parameters for, or the tool's
-    defaults for them.
+    If `approve` is a sync or async function, it receives the call's arguments that match its parameters. Missing
+    arguments have the tool's defaults.
     """
     policy = definition.approve
     if not callable(policy):

@@ -20,7 +20,7 @@ _MAX_SEARCHES = 2
 
 
 class ToolBinding:
-    """Binds a tool to its function's original name, or else to the function's variable.
+    """Binds a tool to its function's original name, or else to a variable that refers to the function.
 
     A decorator runs before its function's name is assigned. Until then, and for functions without a name, the binding
     refers to the function itself. Later, the name may refer to the same function or to another one from the same

@@ -1,6 +1,6 @@
 """Lets a running tool ask the user, through the approver: `await ask_person(Question(…))`.
 
-MCP servers do so when they need an answer, a choice or consent during a call.
+MCP servers use this when they need an answer, a choice or consent during a call.
 """
 
 from __future__ import annotations

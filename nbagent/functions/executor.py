@@ -362,7 +362,7 @@ class ToolExecutor:
 
     @contextmanager
     def _user_code(self, definition: FunctionDefinition) -> Iterator[None]:
-        """Turn exceptions of the user's code into ToolExecutionErrors, to tell them from ours.
+        """Turn exceptions of the user's code into ToolExecutionErrors, to distinguish them from nbagent's errors.
 
         The user's KeyboardInterrupt on the main thread and the cancellation of the tool's task pass through.
         """
@@ -450,7 +450,7 @@ def _execution_error(name: str, error: BaseException) -> ToolExecutionError:
 async def _on_main_thread(function: Callable[[], Any], definition: FunctionDefinition) -> Any:
     try:
         return await call_on_main(function)
-    except RuntimeError as error:  # from us; the tool's own errors are ToolExecutionErrors by now
+    except RuntimeError as error:  # from nbagent; the tool's own errors are ToolExecutionErrors by now
         raise ToolError(f"{definition.name} must run on the main thread: {error}", tool=definition.name) from error
 
 

@@ -258,7 +258,7 @@ def _is_table(value: Any) -> bool:
 
 
 def short_repr(value: Any) -> str:
-    """The start of a value's `repr` or of a table's text, for the trace. If the `repr` fails, a note instead."""
+    """The start of a value's `repr` or of a table's text, for the trace. If the `repr` fails, a note replaces it."""
     try:
         text = table_text(value) or repr(beginning(value, _MAX_REPR_CHARS))
     except Exception as error:  # noqa: BLE001  a repr may raise anything; the model still gets the value
@@ -269,7 +269,7 @@ def short_repr(value: Any) -> str:
 def truncate_result(content: Content, limit: int) -> tuple[Content, int, bool]:
     """Cut content to about `limit` characters. Returns the content, its original length, and whether it was cut.
 
-    Images are never cut. Of a long text, the start and part of the end are kept, since the end often matters.
+    Images are never cut. Long texts keep their start and part of their end, since the end often matters.
     """
     if isinstance(content, str):
         return _cut(content, limit), len(content), len(content) > limit
@@ -294,7 +294,8 @@ def _cut(text: str, limit: int) -> str:
 
 
 def format_error(error: BaseException, *, with_lines: bool = False) -> str:
-    """Format an error as `Error: ValueError: …`. With `with_lines`, the lines of the user's code that led to it follow.
+    """Format an error as `Error: ValueError: …`. With `with_lines`, the lines of the user's code that led to the error
+    are added.
 
     Without these lines, the model learns nothing about the user's files and source. Lines from `MODELS_CODE` are always
     included, since the model wrote them.

@@ -1,4 +1,4 @@
-"""Previews of calls that wait for approval, for calls whose arguments alone don't show the change."""
+"""The preview that a person sees before approving a call whose arguments alone don't show the change."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nbagent.core.render.diff import Line, diff_lines, without_far_lines
 
 
 class TextChange(NamedTuple):
-    """A text before and after a call; None where it does not exist. If both are equal, the call uses the text
+    """A text before and after a call, or None where it doesn't exist. If both are equal, the call uses the text
     unchanged.
     """
 

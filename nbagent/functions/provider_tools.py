@@ -101,7 +101,7 @@ def tool_search() -> FunctionDefinition:
 
 
 def remote_mcp(url: str, *, name: str, allowed_tools: Sequence[str] | None = None) -> FunctionDefinition:
-    """A tool for `tools=[...]` that lets the provider use a public MCP server's tools. They run without your approval.
+    """A tool for `tools=[...]` that lets the provider use a public MCP server's tools. The calls need no approval.
 
     `name` is your name for the server. No token is sent. If the server needs a token, or if only this machine can reach
     it, use `agent.use(MCPServer(url, ...))`, whose tools are called from here.

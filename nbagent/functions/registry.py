@@ -104,7 +104,9 @@ class FunctionDefinition:
         check_number(f"{tool}: retries", self.retries, minimum=0)
 
     def to_dict(self) -> dict[str, Any]:
-        """The definition for a provider: `{name, description, parameters}`; `native` and `provider_options` if set."""
+        """The definition for a provider: `{name, description, parameters}`, plus `native` and `provider_options` if
+        set.
+        """
         declared: dict[str, Any] = {"name": self.name, "description": self.description, "parameters": self.parameters}
         declared |= {"native": self.native} if self.native else {}
         return declared | ({} if self.provider_options is None else {"provider_options": dict(self.provider_options)})

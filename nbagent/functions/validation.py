@@ -81,13 +81,13 @@ def malformed_arguments(definition: FunctionDefinition, call: FunctionCall) -> T
 def invalid_arguments(
     definition: FunctionDefinition, details: list[Any], arguments: dict[str, Any]
 ) -> ToolArgumentsError:
-    """The feedback for arguments that the tool's own pydantic model rejected, from pydantic's errors."""
+    """Turn pydantic's errors into feedback for arguments that the tool's own pydantic model rejected."""
     known = (definition.parameters or {}).get("properties", {})
     return _feedback(definition, _model_problems(details, arguments, known))
 
 
 def unknown_tool(name: str, names: Iterable[str]) -> UnknownToolError:
-    """The feedback for a call to a tool that does not exist, which lists the existing tools."""
+    """The feedback for a call to a tool that does not exist. It lists the existing tools."""
     known = sorted(names)
     advice = f"Call one of these tools: {', '.join(known)}" if known else "There are no tools. Answer without them."
     errors = f"  - there is no such tool{did_you_mean(name, known)}"

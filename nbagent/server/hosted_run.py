@@ -56,7 +56,7 @@ class IdempotencyKey:
     text: Callable[[HostedRun], str]
 
     def answer(self, run: HostedRun) -> KeptAnswer | None:
-        """Return the answer to keep. None for a failed run, so a repeated request runs again."""
+        """Return the answer to keep, or None for a failed run, so that a repeated request starts a new run."""
         return KeptAnswer(self.key, self.fingerprint, self.text(run)) if run.result is not None else None
 
     def text_of(self, first: KeptAnswer) -> str:
@@ -78,7 +78,7 @@ class RunRequest:
       branch in a new conversation.
     - `stored`: if False, only the cost is saved
     - `instructions`: system text from the client, in addition to the agent's
-    - `provider`, `model`: one that the server allows; None for the agent's own
+    - `provider`, `model`: a provider and a model that the server allows; None for the agent's own
     - `limits`: these can lower the server's and the agent's limits, but not raise them
     - `options`: other options of `Agent.chat_stream`
     - `waits_for_approval`: if False, calls that need approval are denied at once

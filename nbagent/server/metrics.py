@@ -54,7 +54,7 @@ class Metrics:
             self._tool_calls.labels(str(event.metadata["is_error"]).lower()).inc()
 
     def text(self, with_costs: bool) -> bytes:
-        """Return the metrics in Prometheus' format, including everybody's token counts and costs if `with_costs`."""
+        """Return the metrics in Prometheus' format, with everybody's token counts and costs if `with_costs` is true."""
         registry = self._registry
         if PROCESSES_VARIABLE in os.environ:
             registry = CollectorRegistry()

@@ -121,8 +121,8 @@ async def _check(store: ConversationStore) -> None:
 
 
 def with_token(settings: ServerSettings) -> tuple[ServerSettings, list[str]]:
-    """Return the settings with at least one token, and messages. A new token is shown in a message, since nothing else
-    shows it.
+    """Return the settings, with a new token if they have none, and messages for the user. A message shows the new
+    token, since nothing else does.
     """
     if settings.tokens or settings.token_file:
         return settings, []

@@ -116,8 +116,8 @@ def _fingerprint(target: Any, names: tuple[str, ...]) -> tuple[Any, ...]:
 
 
 class UntitledJsonSchema(GenerateJsonSchema):
-    """Pydantic's schema generator, but without titles, and without warnings about defaults that are not JSON. Rejects
-    classes as values.
+    """Pydantic's schema generator, but without titles, and without warnings about defaults that are not JSON. Raises an
+    error for classes.
     """
 
     ignored_warning_kinds: set[Any] = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012  as pydantic declares it
@@ -268,7 +268,7 @@ def _names(annotation: Any, namespace: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _is_defined_in(annotation: Any, namespace: Mapping[str, Any]) -> bool:
-    """Whether it is a type defined at the top level of the module, script or notebook with this namespace."""
+    """Whether a value is a type defined at the top level of the module, script or notebook with this namespace."""
     is_type = isinstance(annotation, type) and not typing.get_args(annotation)
     return is_type and annotation.__module__ == namespace.get("__name__") and annotation.__qualname__.isidentifier()
 

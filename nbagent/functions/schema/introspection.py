@@ -19,7 +19,7 @@ FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 def underlying(func: Any) -> Any:
     """The plain function behind a method, a partial, a wrapper, a class or a callable object, else `func` itself.
 
-    It has the code, the namespace and the docstring.
+    This function has the code, the namespace and the docstring.
     """
     while True:
         if isinstance(func, functools.partial):
@@ -58,7 +58,7 @@ def signature_of(func: Callable[..., Any]) -> inspect.Signature:
 
 
 def annotations_of(function: Any) -> dict[str, Any]:
-    """The annotations of a plain function, unevaluated: types, strings, forward references."""
+    """The annotations of a plain function, unevaluated. They are types, strings or forward references."""
     if sys.version_info >= (3, 14):
         import annotationlib
 

@@ -147,9 +147,9 @@ class _Server(BaseModel):
 def read_config(
     path: str | os.PathLike[str], names: Iterable[str] = (), inputs: Mapping[str, str] | None = None
 ) -> dict[str, dict[str, Any]]:
-    """Return the `MCPServer` arguments for each server in a file, by name. `names` limits them to certain servers.
+    """Return the `MCPServer` arguments for each server in a file, or only for the servers in `names`.
 
-    Comments and trailing commas are allowed. Servers with `"disabled": true` are omitted, as are servers with an error,
+    Comments and trailing commas are allowed. Servers with `"disabled": true` are omitted. So are servers with an error,
     which is logged. Raises ConfigurationError if a server in `names` has an error, or if no server is left. The message
     names the file, the server and the error.
     """

@@ -54,8 +54,8 @@ NOTICE_S = 1.0
 
 
 class Connection:
-    """The connection to one server; the module's docstring describes it. `state` is a text for display. `problem` is
-    the reason why the server can't be used at the moment.
+    """The connection to one server; the module's docstring describes it. `state` describes the connection for display.
+    `problem` is the error that makes the server unusable at the moment.
     """
 
     def __init__(self, name: str, address: Address, tools: ToolList) -> None:
@@ -151,7 +151,9 @@ class Connection:
             return
 
     async def _connect(self) -> tuple[MCPServerError | None, bool]:
-        """Connect, and wait for the end. Returns its reason (None if closed here), and whether it was connected."""
+        """Connect, and wait for the end. Returns the reason for the end (None if this side closed it), and whether it
+        was connected.
+        """
         # the imports take a second, which must not block the loop
         await asyncio.to_thread(__import__, "mcp.client.streamable_http")
         import anyio
@@ -231,7 +233,9 @@ class Connection:
             group.cancel_scope.cancel()
 
     async def _listen(self, client: Client) -> None:
-        """Subscribe to changes in a server with the stateless revision. Other servers report them anyway."""
+        """Subscribe to changes in a server with the stateless revision. Other servers report changes without a
+        subscription.
+        """
         from mcp import MCPError
         from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 

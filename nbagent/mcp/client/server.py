@@ -37,11 +37,11 @@ class MCPServer(Toolset):
     """The tools of an MCP server, which is given by a command that starts it or by a URL (streamable HTTP).
 
     - `env`: variables for the process, which otherwise has only PATH, HOME and a few others; `cwd`: its working folder
-    - `headers`, `auth` (an `httpx2.Auth`, such as the OAuth providers of the `mcp` package): for a URL
+    - `headers`, `auth` (an `httpx2.Auth`, such as the OAuth providers of the `mcp` package): only with a URL
     - `name`: the prefix of the tools' names; by default derived from the command or URL
     - `approve`: None asks before calls to tools that the server does not mark as read-only; True asks before all calls,
       False before none
-    - `timeout`: seconds for a call, or None for the agent's limit
+    - `timeout`: the time limit for a call, in seconds; None means the agent's limit
 
     `agent.use(server)` starts connecting immediately, and a run waits for the connection. The connection ends when
     `agent.aclose()` is called, when this process ends, or when this object is garbage-collected. A dead server is

@@ -60,7 +60,7 @@ class HTTPServing(ThreadServer):
         return json.dumps({"mcpServers": {name: {"type": "http", "url": self.url, "headers": headers}}})
 
     def notify_changes(self) -> None:
-        """Notify clients if the list of tools has changed. This doesn't wait until they are notified."""
+        """Notify clients if the list of tools has changed. Returns before the clients are notified."""
         loop = self.up.result()
         loop.call_soon_threadsafe(lambda: loop.create_task(self.tools.notify_changes(), context=self._context.copy()))
 

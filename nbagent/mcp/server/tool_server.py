@@ -1,5 +1,5 @@
 """`ToolServer`: offers an agent's tools and the live tools through the official MCP `Server`. The tools are looked up
-at each request. A call is a run of the agent. In the agent's trace, its `source` is the client's name, such as
+at each request. Each call is a run of the agent. In the agent's trace, the run's `source` is the client's name, such as
 "mcp-client:editor".
 """
 

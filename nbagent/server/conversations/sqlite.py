@@ -85,7 +85,7 @@ _WRITE = f"""
 
 
 class SQLiteStore(ConversationStore):
-    """A store in a file in WAL mode. A missing file is created. Only its owner can read it.
+    """A store in a file in WAL mode. A missing file is created. Only the file's owner can read it.
 
     Use a local disk, since SQLite's locks don't work on most network drives. `SQLiteStore(":memory:")` needs no file.
 
@@ -251,7 +251,7 @@ class SQLiteStore(ConversationStore):
     def _is_alone(self) -> bool:
         """Whether no other process has the file open. Then all leases belong to dead processes.
 
-        Each process shares a lock on a file next to it until it ends. On systems without locks, dead leases expire.
+        Until it ends, each process has a shared lock on a second file. On systems without locks, dead leases expire.
         """
         if sys.platform == "win32":
             return False

@@ -44,7 +44,7 @@ _ASKED, _DECIDED = "approval:", "decision:"
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """The cost of runs in US dollars, without model calls whose price is unknown, and their input plus output tokens.
+    """The cost of runs in US dollars, and the sum of their input and output tokens. Unknown prices count as 0.
 
     >>> Spent(0.25, 100) + Spent(0.5, 20)
     Spent(dollars=0.75, tokens=120)

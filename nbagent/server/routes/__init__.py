@@ -1,3 +1,3 @@
-"""The protocols of the server. Each route converts a client's request to a `RunRequest`, and writes the run's events in
-its protocol.
+"""The protocols of the server. Each route converts a client's request to a `RunRequest`, and sends the run's events in
+the client's protocol.
 """

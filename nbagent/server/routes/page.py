@@ -1,4 +1,4 @@
-"""`GET /`: a page to chat with the agent in a browser. It hosts the notebook's panel (`nbagent.chat`).
+"""`GET /`: a page for chatting with the agent in a browser. It hosts the notebook's panel (`nbagent.chat`).
 
 The other routes belong to the page. They send the page the panel's state and, during a run, patches of this state.
 """
@@ -65,7 +65,7 @@ async def page() -> HTMLResponse:
 async def conversations(
     host: Host, owner: Owner, after: Annotated[str | None, Query(max_length=300)] = None
 ) -> dict[str, Any]:
-    """Ids and titles of this token's conversations, most recently changed first; `next` is the cursor of the next page.
+    """The ids and titles of this token's conversations, most recently changed first. `next` is the next page's cursor.
 
     If there are several agents, `agents` lists their names.
     """
@@ -112,7 +112,7 @@ class AttachedFile(BaseModel):
 
 
 class Prompt(ChatRequest):
-    """A prompt, which may have files. It may also consist of files only."""
+    """A prompt with or without files. It may also consist of files only."""
 
     message: str = ""
     files: list[AttachedFile] = Field(default_factory=list)

@@ -42,7 +42,7 @@ class BodyPart(BaseModel):
 class RequestBody(BodyPart):
     """Fields of both APIs.
 
-    Unlisted fields are ignored, as other servers for this API do. They are hints, such as `service_tier`.
+    Other fields are ignored, as they are by other servers for this API. They are only hints, such as `service_tier`.
     """
 
     model: str = Field(description="An id from `GET /v1/models`.", examples=["nbagent"])
@@ -108,7 +108,7 @@ class Part(BodyPart):
 
 
 def content_from(content: str | Sequence[Part] | None, param: str) -> Content:
-    """Return a message's content. `param` is its name in errors, such as `messages[0].content`."""
+    """Return a message's content. `param` is the content's name in errors, such as `messages[0].content`."""
     if content is None or isinstance(content, str):
         return content or ""
     return joined_content(_part_from(part, f"{param}[{index}]") for index, part in enumerate(content))

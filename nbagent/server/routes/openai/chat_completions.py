@@ -81,7 +81,7 @@ class ChatCompletionRequest(RequestBody):
         if (self.n or 1) > 1:
             raise unsupported("n", "an agent returns one answer. Send the request again for another answer.")
         if "audio" in (self.modalities or ()):
-            raise unsupported("modalities", "an agent answers with text.")
+            raise unsupported("modalities", "an agent can only answer with text.")
         if self.logprobs:
             raise unsupported("logprobs", "an agent's answer has no log probabilities.")
         penalties = {"frequency_penalty": self.frequency_penalty, "presence_penalty": self.presence_penalty}

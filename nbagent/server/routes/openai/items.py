@@ -93,7 +93,9 @@ def phase_of(has_calls: bool) -> str:
 
 
 def call_item(item: str, name: str) -> dict[str, Any]:
-    """Return a tool call that runs on the server. Unlike a `function_call`, clients show it but never run it."""
+    """Return the item of a tool call that runs on the server. Clients show it but, unlike a `function_call`, never run
+    it.
+    """
     call = {"type": "mcp_call", "id": item, "status": "in_progress", "server_label": SERVER_LABEL, "name": name}
     return {**call, "arguments": "", "output": None, "error": None}
 

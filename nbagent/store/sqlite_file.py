@@ -19,11 +19,11 @@ BUSY_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class SQLiteFormat:
-    """A kind of file.
+    """A kind of SQLite file.
 
-    - `content`: what the file contains, such as "map answers", as error messages say it
+    - `content`: a noun for the contents, such as "map answers", for error messages
     - `application`: the four letters in the file's header: https://www.sqlite.org/pragma.html#pragma_application_id
-    - `journal`: SQLite's journal mode. "WAL" lets others read while one process writes. "DELETE" keeps everything in
+    - `journal`: SQLite's journal mode. "WAL" lets other processes read while one writes. "DELETE" keeps everything in
       one file and works on network drives.
     """
 
@@ -35,14 +35,14 @@ class SQLiteFormat:
 
     @property
     def application_id(self) -> int:
-        """The letters as a number."""
+        """The letters of `application` as a number."""
         return int.from_bytes(self.application.encode())
 
     def open(self, path: Path) -> sqlite3.Connection:
-        """Open the database, and create it if it is missing. Another program's file is not changed.
+        """Open the file, and create it if it is missing. Another program's file is not changed.
 
-        Raises `ConfigurationError` if the file is another program's or can't be created, and `StoreError` if it can't
-        be read.
+        Raises `ConfigurationError` if the file can't be created, belongs to another program or has another format
+        version, and `StoreError` if it can't be read.
         """
         try:
             if not path.exists():
@@ -57,17 +57,19 @@ class SQLiteFormat:
         return self._connect(path)
 
     def open_readonly(self, path: Path) -> sqlite3.Connection:
-        """Open an existing file for reading. Raises the same errors as `open`."""
+        """Open an existing file for reading. Raises `ConfigurationError` if it is missing, and the errors of `open`."""
         if not path.is_file():
-            raise ConfigurationError(f"{str(path)!r} {'is a folder' if path.exists() else 'does not exist'}.")
+            raise ConfigurationError(
+                f"{str(path)!r} {'is a folder' if path.exists() else 'does not exist'}. Name another file."
+            )
         database = self._connect(path)
         database.execute("PRAGMA query_only = 1")
         return database
 
     def private(self, cache_bytes: int | None) -> sqlite3.Connection:
-        """Open a database for this process only. Beyond `cache_bytes`, it spills to an unnamed file.
+        """Open a database for this process only. Data beyond `cache_bytes` spills to an unnamed temporary file.
 
-        The file disappears with the process, however the process ends. SQLITE_TMPDIR or TMPDIR sets its folder. If
+        The file disappears when the process ends, even after a crash. SQLITE_TMPDIR or TMPDIR sets its folder. If
         `cache_bytes` is None, the database stays in memory.
         """
         database = sqlite3.connect(
@@ -117,9 +119,7 @@ class SQLiteFormat:
                 raise
             application = None
         if application != self.application_id:
-            raise ConfigurationError(
-                f"{str(path)!r} is not a file for {self.content}. Name another file; a missing one is created."
-            )
+            raise ConfigurationError(f"{str(path)!r} is not a file for {self.content}. Name another file.")
         if version != self.version:
             raise ConfigurationError(
                 f"{str(path)!r} has format version {version}, expected {self.version}. Name another file, or "
@@ -128,13 +128,13 @@ class SQLiteFormat:
 
     @contextmanager
     def clear_errors(self, path: Path) -> Iterator[None]:
-        """Raise SQLite's errors in this block as `StoreError` with the remedy."""
+        """Raise SQLite's errors in this block as `StoreError`, with a remedy if one is known."""
         try:
             yield
         except sqlite3.Error as error:
             code = getattr(error, "sqlite_errorname", "") or ""
             if code == "SQLITE_FULL":
-                problem = "the disk is full. Free some space; everything saved before is still there."
+                problem = "the disk is full. Free some space; everything saved earlier is still there."
             elif code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
                 problem = f"another program has locked the file for more than {BUSY_S:g} seconds. Try again later."
             elif code.startswith(("SQLITE_IOERR", "SQLITE_READONLY", "SQLITE_CANTOPEN")):

@@ -1,1 +1,1 @@
-"""Traces: an agent's runs as pandas DataFrames in the kernel. They are always on and need no server."""
+"""Traces record an agent's runs as pandas DataFrames in the kernel. They are on by default and need no server."""

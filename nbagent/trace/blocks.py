@@ -1,8 +1,8 @@
 """The blocks of a message as rows: text, thinking, calls, results and images, in order of arrival.
 
-nbagent's own messages lack the order of blocks, signatures, and redacted or omitted thinking. These are read from the
-provider's data, `LLMResponse.raw_response`: a list under `blocks` (Messages API), `items` (Responses API) or `parts`
-(Gemini). Without such a list, thinking comes first, then text, then calls.
+nbagent's own messages record neither the order of blocks, nor signatures, nor redacted or omitted thinking. These are
+read from the provider's data, `LLMResponse.raw_response`, which has a list under `blocks` (Messages API), `items`
+(Responses API) or `parts` (Gemini). Without such a list, thinking comes first, then text, then calls.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ _GEMINI_KINDS = {
 
 
 def blocks_of(message: LLMMessage, response: LLMResponse | None = None, thought: str = "") -> list[Row]:
-    """Return the rows of `blocks` for a message; `response` is what it came from, and `thought` is the streamed
-    thinking.
+    """Return the rows of `blocks` for a message.
+
+    `response` is the provider's response that contained the message, and `thought` is the streamed thinking.
 
     >>> [block["type"] for block in blocks_of(LLMMessage("assistant", "Hello"), thought="Greet.")]
     ['thinking', 'text']
@@ -75,7 +76,7 @@ def thinking_of(blocks: Sequence[Row]) -> list[Row]:
 
 
 def _provider_blocks(native: Any, message: LLMMessage) -> Iterator[Row]:
-    """The blocks in the provider's order, or only the thinking if the calls don't match the message's."""
+    """The blocks in the provider's order, or only the thinking if the calls don't match those of the message."""
     lists = native if isinstance(native, dict) else {}
     items = list(_flat(lists.get("blocks") or lists.get("items") or lists.get("parts")))
     agrees = sum(map(_is_call, items)) == len(message.tool_calls or ())

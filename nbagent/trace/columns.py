@@ -3,7 +3,7 @@
 The dtypes don't depend on the data: text is the pandas string type, counts are `Int64`, seconds and dollars `Float64`,
 flags `boolean`, times `datetime64[us, UTC]`, and values from a short list are categories. An unknown value is NA, never
 0. An empty table has all its columns. Tool arguments are Python objects in the tables that users see, and JSON text
-otherwise.
+elsewhere.
 """
 
 from __future__ import annotations
@@ -69,18 +69,18 @@ DISPLAYED: dict[str, list[str]] = {
 
 
 class TraceFrame(pd.DataFrame):
-    """A table of a trace. Its display shows the most useful columns, and makes control characters visible."""
+    """A table of a trace. Its display shows only the most useful columns and makes control characters visible."""
 
     _metadata: ClassVar[list[str]] = ["table"]
     table: str
 
     def shown(self) -> pd.DataFrame:
-        """The displayed columns: those in `DISPLAYED`, or all if one of these was removed."""
+        """The displayed columns: those in `DISPLAYED`, or all columns if one of those is missing."""
         frame, names = pd.DataFrame(self), DISPLAYED[self.table]
         return frame[names] if frame.columns.isin(names).sum() == len(names) else frame
 
     def unique(self, key: str, keep: Literal["first", "last"] = "first") -> TraceFrame:
-        """The first or last row for each value of a column."""
+        """The first or last row for each value of the column `key`."""
         return named(self.drop_duplicates(key, keep=keep, ignore_index=True), self.table)
 
     def __repr__(self) -> str:
@@ -93,7 +93,7 @@ class TraceFrame(pd.DataFrame):
 
 
 def table_frame(name: str, store: TraceStore, wanted: Collection[str] | None = None) -> TraceFrame:
-    """Return a table, or its `wanted` columns."""
+    """Return a table with all its columns, or with only `run_id` and the `wanted` columns."""
     dtypes = {
         column: dtype
         for column, dtype in COLUMNS[name].items()
@@ -109,7 +109,7 @@ def table_frame(name: str, store: TraceStore, wanted: Collection[str] | None = N
 
 
 def with_objects(frame: TraceFrame) -> TraceFrame:
-    """Parse the JSON columns. The objects are new each time, so users may change them."""
+    """Parse the JSON columns. Each call creates new objects, so users may change them."""
     for name in [name for name, dtype in COLUMNS[frame.table].items() if dtype == JSON and name in frame]:
         values = [from_json(text) for text in frame[name].fillna("null")]
         frame[name] = pd.Series(values, index=frame.index, dtype=object)
@@ -117,7 +117,7 @@ def with_objects(frame: TraceFrame) -> TraceFrame:
 
 
 def build(name: str, rows: Sequence[Row]) -> TraceFrame:
-    """Return a table of these rows, with the declared columns and dtypes."""
+    """Return a table with these rows, in the declared columns and dtypes."""
     dtypes = COLUMNS[name]
     return _from_parts(name, dtypes, [{column: [row.get(column) for row in rows] for column in dtypes}])
 
@@ -135,16 +135,16 @@ def _from_parts(name: str, dtypes: Mapping[str, Dtype], parts: Iterable[Columns]
 
 
 def named(frame: pd.DataFrame, name: str) -> TraceFrame:
-    """Return the frame as a `TraceFrame`, displayed like the table `name`."""
+    """Return the frame as a `TraceFrame` that is displayed like the table `name`."""
     made = TraceFrame(frame)
     made.table = name
     return made
 
 
 def usage_frame(calls: pd.DataFrame) -> TraceFrame:
-    """Return token counts and cost by run, provider, model, day, and whether the answer was replayed.
+    """Return token counts and cost, grouped by run, provider, model, day (UTC), and whether answers were replayed.
 
-    If any cost is unknown, so is the sum.
+    If any cost in a group is unknown, the group's cost is unknown.
     """
     replayed = calls["replayed"].fillna(False)
     frame = pd.DataFrame(calls).assign(

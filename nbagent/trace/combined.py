@@ -1,4 +1,4 @@
-"""The rows of several traces combined: `Trace.concat`, forks, sub-agents, earlier kernels and worker processes."""
+"""Combines the rows of several traces, for `Trace.concat`, forks, sub-agents, earlier kernels and worker processes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ARE_IN = "run_id IN (SELECT value FROM json_each(?))"
 def combined_rows(
     members: Iterable[tuple[Recorder, set[str] | None]], names: Iterable[str] = TABLES
 ) -> dict[str, list[Row]]:
-    """The rows of each recorder's given runs, or of all its runs if that is None, by table.
+    """The combined rows by table: for each recorder, those of the given runs, or of all its runs if None is given.
 
     If several recorders contain the same run, the rows of the last one are used.
     """
@@ -42,10 +42,10 @@ def combined_rows(
 
 
 def related_recorders(recorder: Recorder) -> dict[Recorder, set[str] | None]:
-    """The recorders to read, each with the ids of its relevant runs, or None for all of them.
+    """The recorders to read, each with the ids of the runs to read, or None for all its runs.
 
-    These are this recorder and its forks, with all of their runs, and the recorders of the runs that their tools
-    started. This includes forks of forks, and runs that those runs' tools started in turn.
+    All runs of this recorder and its forks, including forks of forks, are read. So are the runs that their tools
+    started, directly or through other runs, even if another recorder recorded them.
     """
     whole = [recorder]
     for member in whole:  # the list grows as it is read
@@ -61,9 +61,9 @@ def related_recorders(recorder: Recorder) -> dict[Recorder, set[str] | None]:
 
 
 def rows_below(recorder: Recorder, run_id: str | None, names: Iterable[str]) -> dict[str, list[Row]]:
-    """Copies of the rows of one run, or of all this recorder's runs, by table. The runs that they started are included.
+    """Copies of the rows of one run, or of all this recorder's runs, and of the runs that these started, by table.
 
-    They are in chronological order. All tables are empty if the run is unknown.
+    The rows are in chronological order. All tables are empty if the run is unknown.
     """
     members, started = related_recorders(recorder), defaultdict(list)
     for member in members:
@@ -84,13 +84,13 @@ def rows_below(recorder: Recorder, run_id: str | None, names: Iterable[str]) -> 
 
 
 def _parents(recorder: Recorder) -> dict[str, str | None]:
-    """The id of each run, with the id of the run that started it."""
+    """The id of each run, mapped to the id of the run that started it."""
     with recorder.lock:
         return dict(recorder.flush().get("SELECT run_id, parent_run_id FROM runs"))
 
 
 def add_sessions(recorder: Recorder, other: Recorder) -> None:
-    """Append the sessions that only `other` has. No run may be in progress."""
+    """Append the rows of sessions that only `other` contains. No run may be in progress."""
     with recorder.lock:
         sessions = {session_id for (session_id,) in recorder.flush().get("SELECT DISTINCT session_id FROM runs")}
         for name in TABLES:
@@ -102,9 +102,9 @@ def add_sessions(recorder: Recorder, other: Recorder) -> None:
 
 
 def add_runs(recorder: Recorder, tables: Mapping[str, list[Row]]) -> None:
-    """Append complete runs that another process recorded. Runs may be in progress here.
+    """Append completed runs that another process recorded. This recorder may have runs in progress.
 
-    Shared rows that are already known, such as system prompts, are omitted.
+    Shared rows that this recorder already has, such as system prompts, are omitted.
     """
     with recorder.lock:
         for name, rows in tables.items():

@@ -1,6 +1,7 @@
-"""A session's environment: the state of the code, versions and platform, for `Trace.environment`.
+"""A session's environment, for `Trace.environment`: the git commit, versions and platform.
 
-It is collected when it is read or the trace is saved, so no run waits for it. It names no folder, machine or person.
+It is collected when it is first read, or when the trace is saved or streamed to a file, so no run waits for it. It
+doesn't contain names of folders, machines or people.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Traces in files: SQLite, Parquet and JSON lines, with the same columns.
 
-In SQLite and JSON lines, times are Unix seconds; in Parquet they are `timestamp[us, UTC]`. Unknown columns are ignored,
-and missing ones become NA.
+Times are Unix seconds in SQLite and JSON lines, and `timestamp[us, UTC]` in Parquet. When a file is loaded, unknown
+columns are ignored, and missing ones become NA.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SUFFIXES = (".sqlite", ".parquet", ".jsonl")
 
 
 def save(store: TraceStore, path: Path) -> None:
-    """Write the tables. Raises ConfigurationError for an unknown suffix, or if the file can't be written."""
+    """Write the tables to a file. Raises ConfigurationError if its suffix is unknown or it can't be written."""
     _check_suffix(path)
     try:
         if path.suffix == ".parquet":
@@ -46,7 +46,7 @@ def save(store: TraceStore, path: Path) -> None:
 
 
 def load(recorder: Recorder, path: Path) -> None:
-    """Append the rows of a file. Raises ConfigurationError if it is not a saved trace, or has another version."""
+    """Append the rows of a file. Raises ConfigurationError if it is not a saved trace or has another version."""
     _check_suffix(path)
     try:
         if path.suffix == ".sqlite":
@@ -62,14 +62,14 @@ def load(recorder: Recorder, path: Path) -> None:
     except (NbagentError, OSError, sqlite3.Error, ValueError, LookupError, TypeError, AttributeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ConfigurationError(
-            f"no trace can be read from {str(path)!r}: {reason}. trace.save(path) writes one."
+            f"can't load a trace from {str(path)!r}: {reason}. Use a file that trace.save(path) wrote."
         ) from None
 
 
 def _check_suffix(path: Path) -> None:
     if path.suffix not in _SUFFIXES:
         raise invalid(
-            "path", path.name, f"a name that ends with {', '.join(_SUFFIXES)}", "The suffix determines the format."
+            "path", path.name, "a name that ends with .sqlite, .parquet or .jsonl", "The suffix determines the format."
         )
 
 
@@ -78,7 +78,7 @@ def _json_rows(path: Path) -> Iterator[tuple[str, list[Row]]]:
         for number, line in enumerate(file, 1):
             data = json.loads(line)
             if not isinstance(data, dict) or not isinstance(data.get("row"), dict):
-                raise ValueError(f'line {number} is not a row: {{"table": "runs", "row": {{...}}}}')
+                raise ValueError(f'line {number} is not a row: expected {{"table": "runs", "row": {{...}}}}')
             if data["table"] in TABLES:
                 yield data["table"], [_declared(data["table"], data["row"])]
 
@@ -114,4 +114,4 @@ def _check_pyarrow() -> None:
     try:
         import pyarrow as pa  # noqa: F401  pandas needs it
     except ImportError:
-        raise missing_extra("A Parquet file", "parquet", ", or save to .sqlite or .jsonl") from None
+        raise missing_extra("A Parquet file", "parquet", ", or use .sqlite or .jsonl") from None

@@ -41,12 +41,12 @@ class OpenRun:
     _n_tools: int = 0
 
     def send(self, wait: float = 0.0) -> None:
-        """Start an attempt of the call after `wait` seconds, and discard the stream of the previous attempt."""
+        """Note that an attempt of the call starts in `wait` seconds, and discard the previous attempt's thinking."""
         self.sent, self.waiting = time.time() + wait - self.timing.setup_s, True
         self.thinking.clear()
 
     def add_delta(self, event: Event) -> None:
-        """Keep a piece of thinking, and measure the time to the first token and the thinking time."""
+        """Keep streamed thinking, and measure the time to the first token and the thinking time."""
         if self.waiting:
             self.waiting = False
             self.sent += self.timing.setup_s
@@ -57,13 +57,13 @@ class OpenRun:
             self.end_thinking()
 
     def end_thinking(self) -> None:
-        """Measure the thinking time, if there was thinking and it has not been measured yet."""
+        """Measure the thinking time, unless there was no thinking or its time is already measured."""
         if self.thinking and self.call["thinking_s"] is None:
             self.call["thinking_s"] = time.time() - self.sent - self.call["ttft_s"]
 
     def end_call(self) -> None:
-        """Set the call's times, counted from the moment when the request was ready to be sent. If nothing was counted,
-        the call cost nothing.
+        """Set the call's times, counted from the moment when the request was ready to be sent. If no usage was
+        reported, the call's cost is 0.
         """
         self.call.setdefault("cost_usd", 0.0)
         self.call["setup_s"] = self.timing.setup_s
@@ -77,7 +77,7 @@ class OpenRun:
         return thought
 
     def end_turn(self) -> None:
-        """Release the turn's rows, which no longer change, and keep what the run's own row needs."""
+        """Release the turn's rows, which no longer change, and keep the numbers that the run's row sums up."""
         if self.call:
             self._finished.append(tuple(map(self.call.get, _SUMMED)))
         self._n_tools += len(self.tools)
@@ -86,9 +86,10 @@ class OpenRun:
         self.results.clear()
 
     def totals(self) -> Row:
-        """Return the columns of `runs` that add up its finished calls.
+        """Return the columns of `runs` that sum up the run's finished calls.
 
-        A count is None if no call reported it. The cost is None unless the cost of every paid call is known.
+        A count is None if no call reported it. The cost is None if no call has finished or the cost of any paid call is
+        unknown.
 
         >>> OpenRun({}, None).totals()["n_calls"]
         0

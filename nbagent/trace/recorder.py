@@ -1,4 +1,4 @@
-"""`Recorder` turns the events of runs into rows, in microseconds and without pandas."""
+"""`Recorder` turns the events of runs into rows. It takes microseconds per event and doesn't need pandas."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Recorder:
         _recorders.add(self)
 
     def restart_after_fork(self) -> None:
-        """Start an empty session in a forked process. The databases still belong to the parent."""
+        """Start an empty session in a forked process, since the databases still belong to the parent process."""
         _of_parent.append(vars(self).copy())  # closing them would wait for locks of threads that are gone
         vars(self).update(vars(Recorder(self.keep_results, self.max_bytes)), forks=self.forks)
 
@@ -118,7 +118,7 @@ class Recorder:
                     self.end_turn()
 
     def set_span_ids(self, run_id: str, span_id: str, parent_span_id: str) -> None:
-        """Record the OpenTelemetry spans of a run's current call."""
+        """Record the OpenTelemetry span ids of a run's current call."""
         with self.lock:
             if (run := self.open_runs.get(run_id)) is not None and run.call:
                 run.call.update(span_id=span_id, parent_span_id=parent_span_id)
@@ -130,7 +130,7 @@ class Recorder:
             self.end_turn()
 
     def add_environment(self, collect: Callable[[], Row]) -> None:
-        """Append this session's environment to `environment`, once."""
+        """Append this session's environment to the table `environment`, unless it is already there."""
         with self.lock:
             if not self.rows("environment", "session_id = ?", self.session_id):
                 self.add_rows("environment", [{**collect(), "session_id": self.session_id, "ts": time.time()}])
@@ -152,7 +152,7 @@ class Recorder:
             self.trimmed.update(message_id for (message_id,) in store.get(_TRIMMED))
 
     def attach(self, file: TraceFile, *, each_turn: bool) -> None:
-        """Write the rows so far to a file, and new ones after each turn or when `write_to` is called.
+        """Write the rows recorded so far to a file, and new rows after each turn or only when `write_to` is called.
 
         Raises sqlite3.Error, OSError.
         """
@@ -181,18 +181,18 @@ class Recorder:
         return any(file.path == path for file in self._files)
 
     def write_to(self, file: TraceFile) -> None:
-        """Write the rows that the file lacks. Raises sqlite3.Error, OSError."""
+        """Write the rows that the file does not contain yet. Raises sqlite3.Error, OSError."""
         with self.lock:
             self.flush()
             file.write()
 
     def rows(self, table: str, where: str = "TRUE", *values: Any) -> list[Row]:
-        """Return copies of a table's rows as dicts, oldest first: all, or the matching ones."""
+        """Return copies of a table's rows as dicts, oldest first: all rows, or those that match an SQL condition."""
         with self.lock:
             return self.flush().rows(table, where, *values)
 
     def recognise(self, messages: Iterable[LLMMessage]) -> None:
-        """Find the rows of messages loaded from a file, so the messages are not recorded again when sent."""
+        """Match messages loaded from a file with their rows, so sending them does not record them again."""
         with self.lock:
             known = dict(self.flush().get("SELECT message_id, parent_id FROM messages"))
             for message in messages:
@@ -203,7 +203,7 @@ class Recorder:
     # -- after a turn -------------------------------------------------------------------------------------------------
 
     def end_turn(self) -> None:
-        """Write to the files, and also to the store if the rows use too much memory."""
+        """Write new rows to the files. If the rows and results use too much memory, spill them to temporary files."""
         for file in [file for file, each_turn in self._files.items() if each_turn]:
             try:
                 self.write_to(file)
@@ -220,7 +220,7 @@ class Recorder:
             self._sent.clear()  # it keeps messages alive; the next requests are recorded in full
 
     def flush(self) -> TraceStore:
-        """Write the rows to the store, including runs in progress. Raises sqlite3.Error."""
+        """Write the rows to the store, including those of runs in progress. Raises sqlite3.Error."""
         rows = {name: [*self._open.get(name, ()), *new] for name, new in self._new.items()}
         for event in self._new["events"]:
             if not isinstance(event["data"], str):

@@ -1,7 +1,7 @@
 """Reconstructs a model request from the tables alone.
 
-`calls` shows which messages each request added to an earlier one. `messages` contains them, with non-text parts in
-`data`. `prompts` contains the repeated texts (system prompts and tools), by hash.
+`calls` shows which messages each request added to an earlier one. `messages` contains the messages, with non-text parts
+in `data`. `prompts` contains the texts that requests share (system prompts and tool definitions), by hash.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from nbagent.trace.rows import Row, as_json
 
 
 def digest(text: str) -> str:
-    """Return the hash of a text in `prompts`."""
+    """Return the hash by which `prompts` identifies a text."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def message_data(message: LLMMessage) -> str | None:
-    """Return a message's data other than its role, text and cell, as JSON; None if there is none."""
+    """Return a message's data other than its role, text and cell, as JSON, or None if there is no other data."""
     data = message.to_dict()
     del data["role"]
     data.pop("cell_id", None)
@@ -36,7 +36,7 @@ def message_data(message: LLMMessage) -> str | None:
 
 
 def messages_in(after: str | None, kept: int, added: Sequence[str]) -> str:
-    """Return the JSON for the column `messages_in`: how many earlier messages are kept, and which are added.
+    """Return the JSON for the column `messages_in`: how many messages of an earlier call are kept, and which are added.
 
     >>> messages_in("call_1", 2, ["msg_3"])
     '{"after": "call_1", "kept": 2, "added": ["msg_3"]}'
@@ -48,7 +48,7 @@ def messages_in(after: str | None, kept: int, added: Sequence[str]) -> str:
 
 
 def shared_start(a: Sequence[Any], b: Sequence[Any]) -> int:
-    """Count the leading objects that are identical, not just equal: the same prompt may be sent twice.
+    """Count the leading objects that are identical. Equality is not enough, since the same prompt may be sent twice.
 
     >>> shared_start([1, 2, 3], [1, 2, 4, 5])
     2
@@ -68,7 +68,7 @@ class Requests:
     def get(self, call_id: str) -> ModelRequest:
         """Return a call's request. Raises ConfigurationError if the call is unknown or the tables are incomplete."""
         if (call := self.calls.get(call_id)) is None:
-            raise invalid("call_id", call_id, "a call of this trace", "trace.calls['call_id'] lists them.")
+            raise invalid("call_id", call_id, "the id of a call in this trace", "trace.calls['call_id'] lists them.")
         with missing_rows_reported(call_id):
             return self._request(call)
 

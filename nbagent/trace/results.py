@@ -1,7 +1,7 @@
-"""The values that tools returned: in memory, or pickled in a temporary file once they are too large.
+"""The values that tools returned, in memory or, once they are too large, pickled in a temporary file.
 
-They have a file of their own, because SQLite would keep each pickle in memory twice. No other process can open it.
-If a value can't be pickled, the text that the model read is kept, with a note.
+The file is separate from the trace's database, because SQLite would keep each pickle in memory twice. No other process
+can open the file. If a value can't be pickled, the file contains the text that the model read, with a note.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _DEPTH, _SAMPLE = 4, 50
 
 
 class Results(Mapping[str, Any]):
-    """Values by `tool_call_id`.
+    """The values that tools returned, by `tool_call_id`.
 
     >>> results = Results()
     >>> results.add("tool_1", {"a": 1}, "the text")
@@ -38,12 +38,12 @@ class Results(Mapping[str, Any]):
         self.bytes = 0
 
     def add(self, tool_call_id: str, value: Any, text: str) -> None:
-        """Keep a value."""
+        """Add a value and the text that the model read."""
         self._kept[tool_call_id] = value, text
         self.bytes += size_of(value)
 
     def take(self, other: Results) -> None:
-        """Add another trace's values. Values in its file stay there."""
+        """Add another trace's values. Values in that trace's file stay there."""
         self._kept.update(other._kept)
         self._spilled.update(other._spilled)
         self.bytes += other.bytes
@@ -105,7 +105,7 @@ class _PickleFile:
 
 
 def size_of(value: Any, depth: int = _DEPTH) -> int:
-    """Estimate the bytes that a value uses in memory, from the first items of long containers.
+    """Estimate how many bytes of memory a value uses. Long containers are extrapolated from their first items.
 
     >>> size_of(b"x" * 1000) >= 1000
     True

@@ -10,8 +10,8 @@ Row = dict[str, Any]
 
 
 def as_json(value: Any) -> str:
-    """Return JSON text. Infinite numbers become "Infinity" or "-Infinity". Other values that JSON can't represent are
-    converted with `str()`.
+    """Return a value as JSON text. Infinite numbers become "Infinity" or "-Infinity". Other values that JSON can't
+    represent are converted with `str()`.
 
     >>> as_json({"x": float("inf")})
     '{"x":"Infinity"}'

@@ -1,4 +1,4 @@
-"""The tables of a trace, whose columns are declared only here, and their SQLite format."""
+"""The tables of a trace and their SQLite format. Columns are declared only here."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ _USAGE: dict[str, Column] = {
 #: no number (Voila).
 SHARED: dict[str, Column] = {
     "run_id": (TEXT, "the run: a prompt and everything that it led to"),
-    "session_id": (TEXT, "the trace that recorded it"),
+    "session_id": (TEXT, "the trace that recorded the row"),
     "cell_id": (
         TEXT,
-        "the front end's id of the prompt's cell, or `In[3]` if it sends none (nbclient, papermill, a terminal)",
+        "the front end's id of the prompt's cell, or `In[3]` without such an id (nbclient, papermill, a terminal)",
     ),
     "ts": (TIME, "when the row was created"),
 }
@@ -95,7 +95,7 @@ DESCRIBED: dict[str, dict[str, Column]] = {
             REAL,
             "dollars, including interrupted attempts; for a replayed answer, the recorded cost",
         ),
-        "duration_s": (REAL, "seconds from when the request could be sent, including retries"),
+        "duration_s": (REAL, "seconds from when the request was ready to be sent, including retries"),
         "ttft_s": (REAL, "seconds to the first token"),
         "thinking_s": (REAL, "seconds of thinking"),
         "setup_s": (REAL, "seconds of setup before the request (imports, certificates, loading), not in other columns"),
@@ -105,7 +105,7 @@ DESCRIBED: dict[str, dict[str, Column]] = {
         "error_code": (TEXT, "the provider's own code"),
         "http_status": (COUNT, ""),
         "attempt": (COUNT, "the number of the attempt that counted, from 1"),
-        "retries": (COUNT, "how many times it was retried"),
+        "retries": (COUNT, "how many times the request was retried"),
         "retry_wait_s": (REAL, "seconds waited before retries"),
         "thinking_level": (TEXT, "the effective value of `thinking`"),
         "tool_choice": (TEXT, "the effective value of `tool_choice`"),
@@ -230,12 +230,12 @@ DESCRIBED: dict[str, dict[str, Column]] = {
         "message_id": (TEXT, ""),
         "call_id": (TEXT, ""),
     },
-    # one row per stretch of thinking
+    # one row per block of thinking
     "thinking": {
         "text": (TEXT, ""),
         "chars": (COUNT, ""),
         "kind": (_KIND, "`omitted`: not sent by the provider"),
-        "reasoning_tokens": (COUNT, "the call's total, in its first row"),
+        "reasoning_tokens": (COUNT, "the call's total, in the call's first row"),
         "index": (COUNT, ""),
         "call_id": (TEXT, ""),
     },
@@ -245,7 +245,7 @@ DESCRIBED: dict[str, dict[str, Column]] = {
         "name": (TEXT, "the tool"),
         "content": (TEXT, ""),
         "data": (TEXT, "the event's `metadata`, as JSON"),
-        "event_id": (COUNT, "its number"),
+        "event_id": (COUNT, "the number of the event"),
         "call_id": (TEXT, ""),
         "tool_call_id": (TEXT, ""),
     },
@@ -305,7 +305,10 @@ DESCRIBED: dict[str, dict[str, Column]] = {
         "day": (TIME, ""),
         "n_calls": (COUNT, ""),
         **_USAGE,
-        "cost_usd": (REAL, "dollars, `NA` if one cost is unknown; if `replayed`, the recorded cost, not paid"),
+        "cost_usd": (
+            REAL,
+            "dollars; `NA` if any cost is unknown; for replayed answers, the recorded cost, which was not paid",
+        ),
         "replayed": (FLAG, ""),
     },
 }

@@ -26,7 +26,7 @@ _KEY = (*_IDS, "name", "by")
 
 
 def new_score(store: TraceStore, target: Any, name: str, value: Any, comment: str | None, by: str) -> Row:
-    """Return a row of `scores`. Raises ConfigurationError for an unknown id or a wrong value."""
+    """Return a row of `scores`. Raises ConfigurationError for an unknown id or an invalid value."""
     if not isinstance(value, bool | None) and not (is_number(value) and math.isfinite(value)):
         raise invalid("value", value, "a finite number, True or False", "None withdraws the score.")
     number = None if value is None else float(value)
@@ -41,7 +41,7 @@ def _ids_of(store: TraceStore, target: Any) -> Row:
         for values in store.get(query, target):
             return dict(zip(names, values, strict=True))
     fix = "trace.runs['run_id'], trace.calls['call_id'] and trace.tool_calls['tool_call_id'] list them."
-    raise invalid("target", target, "a run, call or tool call of this trace", fix)
+    raise invalid("target", target, "the id of a run, call or tool call in this trace", fix)
 
 
 def scores_that_count(log: Iterable[Row]) -> list[Row]:
@@ -59,7 +59,7 @@ def scores_that_count(log: Iterable[Row]) -> list[Row]:
 
 
 def texts_by_target(log: Iterable[Row]) -> dict[str, str]:
-    """Return one text with the scores of each target, by its `run_id`, `call_id` or `tool_call_id`.
+    """Return a text for each target that lists its scores, by the target's `run_id`, `call_id` or `tool_call_id`.
 
     >>> score = {"run_id": "r", "name": "good", "value": 1.0, "comment": "Short.", "by": "exam.py", "ts": 0}
     >>> texts_by_target([score])

@@ -45,7 +45,7 @@ _EXPECTED = {
 
 
 class TraceStore:
-    """The tables of `schema` in a database. Not thread-safe.
+    """A database with the tables of `schema`. Not thread-safe.
 
     >>> store = TraceStore(FORMAT.private(None))
     >>> store.write({"runs": [{"n": 0, "run_id": "a", "prompt": "Why?", "replayed": False}]})
@@ -58,7 +58,7 @@ class TraceStore:
         self._inserts: dict[tuple[str, tuple[str, ...]], tuple[str, Callable[[Row], Any]]] = {}
 
     def write(self, rows: Mapping[str, Sequence[Row]], trimmed: Iterable[str] = ()) -> None:
-        """Write rows, replacing rows with the same numbers, and mark trimmed messages. This is atomic.
+        """Write rows and mark trimmed messages, atomically. Existing rows with the same numbers are replaced.
 
         Raises sqlite3.Error.
         """
@@ -88,7 +88,9 @@ class TraceStore:
     def parts(
         self, table: str, names: Collection[str] | None = None, where: str = "TRUE", *values: Any
     ) -> Iterator[Columns]:
-        """Yield the matching rows in batches, each a dict of columns (all, or `names`). The last batch is empty."""
+        """Yield the matching rows in batches. Each batch is a dict of all columns, or of those in `names`. The last
+        batch is empty.
+        """
         wanted = [name for name in _ALL[table] if names is None or name in names]
         listed = ", ".join(f'"{name}"' for name in wanted)
         query = f'SELECT {listed} FROM "{table}" WHERE {where} ORDER BY "{NUMBERS[table]}"'  # noqa: S608  only our own names are joined in, values are bound
@@ -132,14 +134,14 @@ class TraceStore:
             self.database.execute("DETACH other")
 
     def check_kinds(self) -> None:
-        """Raise ValueError if a value is not of its column's kind, since other programs may write the file."""
+        """Raise ValueError if a value is not of its column's kind. Other programs may have written the file."""
         for table in TABLES:
             for name, (fits, expected) in _EXPECTED[table].items():
                 if found := self.get(f'SELECT "{name}" FROM "{table}" WHERE NOT ({fits}) LIMIT 1'):  # noqa: S608  our own names
                     raise ValueError(f"{name} in {table} is {found[0][0]!r}, expected {expected}")
 
     def add_columns(self) -> None:
-        """Add the columns that an older version did not have. Raises sqlite3.Error."""
+        """Add the columns that a file from an older version lacks. Raises sqlite3.Error."""
         for table, names in _ALL.items():
             there = {row[1] for row in self.get(f'PRAGMA table_info("{table}")')}
             for name in [name for name in names if name not in there]:
@@ -160,7 +162,7 @@ class TraceStore:
 
 
 def private_store(cache_bytes: int | None) -> TraceStore:
-    """Return an empty store in memory. Beyond `cache_bytes`, it spills to a temporary file; None keeps it in memory."""
+    """Return an empty store. Data beyond `cache_bytes` spills to a temporary file; None keeps everything in memory."""
     store = TraceStore(FORMAT.private(cache_bytes))
     store.database.executescript(INDEXES)
     return store
@@ -186,7 +188,7 @@ class TraceFile:
 
     @contextmanager
     def rewriting(self, session_id: str) -> Iterator[None]:
-        """Replace this session in the file. The block writes the whole trace, atomically."""
+        """Replace this session's rows in the file. The block must write the whole trace; the replacement is atomic."""
         database = self._store.database
         with self._store.transaction():
             for table in TABLES:

@@ -1,4 +1,4 @@
-"""A trace in a few lines: its runs, models, tools and tokens, without ids or times."""
+"""A summary of a trace in a few lines: its runs, models, tools, tokens and cost, without ids or times."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TOKENS = ("input", "cache_read", "output", "reasoning")
 
 
 def summary_lines(store: TraceStore) -> list[tuple[str, str]]:
-    """Return the lines as pairs of a label and its text."""
+    """Return the lines of the summary, each as a label and a text."""
     statuses = Counter(dict(store.get("SELECT status, count(*) FROM runs GROUP BY status ORDER BY min(n)")))
     ((replayed_runs,),) = store.get("SELECT count(*) FROM runs WHERE replayed")
     models = Counter(dict(store.get("SELECT model, count(*) FROM calls GROUP BY model ORDER BY min(n)")))

@@ -1,4 +1,4 @@
-"""`Trace`: the runs of agents as DataFrames. pandas is imported when a table is first read."""
+"""`Trace`: the runs of agents as DataFrames. Reading a table imports pandas."""
 
 from __future__ import annotations
 
@@ -46,17 +46,18 @@ class Trace:
     `events`, `http`, `prompts`, `scores` and `environment`. A table has all its columns even when it is empty.
 
     All tables have `run_id`, `session_id` and `ts`. Join them on `run_id`, `call_id`, `tool_call_id` and `message_id`,
-    which are unique in `runs`, `calls`, `tool_calls` and `messages`. `parent_run_id` is the run whose tool started this
-    one, and `parent_id` is the previous message. Several agents may share a trace, in several threads.
+    which are unique in `runs`, `calls`, `tool_calls` and `messages`. In `runs`, `parent_run_id` is the run whose tool
+    started this run. In `messages`, `parent_id` is the previous message. Several agents may share a trace, even in
+    different threads.
 
-    `record_http=True` also keeps each HTTP request and response, without secrets, for `http` and `curl()`. You can also
-    set it later (`trace.record_http = True`); it applies to runs that start after that.
+    With `record_http=True`, the trace also records each HTTP request and response, without secrets, for `http` and
+    `curl()`. If you set it later (`trace.record_http = True`), it applies to runs that start after that.
 
     The trace keeps the values that tools returned, for `results()`, unless `keep_results=False`.
 
-    A trace is a private SQLite database. Its rows and these values use about `max_bytes` of memory, and the rest spills
-    to an unnamed temporary file, which disappears with the process. Set `TMPDIR` to choose its folder. If a value can't
-    be pickled, only the text that the model read is kept. `max_bytes=None` keeps everything in memory.
+    A trace is a private SQLite database. Rows and returned values use about `max_bytes` of memory. The rest spills to
+    unnamed temporary files, which disappear when the process ends. `TMPDIR` sets their folder. If a value that spills
+    can't be pickled, only the text that the model read is kept. `max_bytes=None` keeps everything in memory.
 
     >>> trace = Trace()
     >>> list(trace.tool_calls.columns)[:3]
@@ -96,24 +97,25 @@ class Trace:
     def runs(self) -> TraceFrame:
         """One row per run: a prompt with its answer.
 
-        A run continues the `branch` of the run before it. The first run of an agent starts a branch. So does the first
-        run after `fork`, `undo`, an edit or `clear_history`, or after a turn or the history was replaced.
-        `context.switch` returns to a branch. The `parent_id` of a branch's first message shows where it forked off.
+        A run continues the `branch` of the run before it. A new branch starts with the first run of an agent, and with
+        the first run after `fork`, `undo`, `clear_history`, an edit, or the replacement of a turn or the history.
+        `context.switch` returns to a branch. In `messages`, the `parent_id` of a branch's first message shows where the
+        branch forked off.
         """
         return self._frame("runs")
 
     @property
     def calls(self) -> TraceFrame:
-        """One row per model request; `request()` returns what it sent."""
+        """One row per model request. `request()` reconstructs the request."""
         return self._frame("calls")
 
     @property
     def messages(self) -> TraceFrame:
-        """One row per message that entered the conversation; `parent_id` is the message before it.
+        """One row per message that entered the conversation. `parent_id` is the id of the message before it.
 
-        Messages that were inserted by hand, edited, loaded, summarised, or inherited by a fork appear with the first
-        request that sends them. After an edit, or when a prompt is sent again, the messages that follow get new rows in
-        the new branch.
+        Summaries, and messages that were inserted by hand, edited, loaded or inherited by a fork, appear when a request
+        first sends them. After an edit, or when a prompt is sent again, the messages that follow have new rows in the
+        new branch.
         """
         return self._frame("messages")
 
@@ -126,15 +128,15 @@ class Trace:
     def tool_calls(self) -> TraceFrame:
         """One row per tool call: arguments, result, validity, duration.
 
-        Arguments are dicts here and JSON text in files, since Polars and Arrow columns can't contain arbitrary dicts.
+        Arguments are dicts here but JSON text in files, since Polars and Arrow columns can't contain arbitrary dicts.
         """
         return self._frame("tool_calls")
 
     @property
     def cells(self) -> TraceFrame:
-        """One row each time a tool changed or ran a notebook cell, with its source before and after.
+        """One row for each time a tool changed or ran a notebook cell, with the cell's source before and after.
 
-        `cell` is the id of that cell. As in all tables, `cell_id` is the cell that started the run.
+        `cell` is the id of that cell. As in all tables, `cell_id` is the id of the cell that started the run.
         """
         return self._frame("cells")
 
@@ -148,24 +150,24 @@ class Trace:
 
     @property
     def thinking(self) -> TraceFrame:
-        """One row per stretch of thinking."""
+        """One row per block of thinking."""
         return self._frame("thinking")
 
     @property
     def usage(self) -> TraceFrame:
-        """Tokens and cost by run, model and day. Replayed answers, which cost nothing, have separate rows."""
+        """Tokens and cost by run, model and day (UTC). Replayed answers, which cost nothing, have separate rows."""
         return self._frame("usage")
 
     @property
     def events(self) -> TraceFrame:
-        """One row per event, except pieces of text, thinking and arguments."""
+        """One row per event, except for streamed pieces, such as those of text, thinking and arguments."""
         return self._frame("events")
 
     @property
     def http(self) -> TraceFrame:
-        """One row per HTTP exchange, including failed ones, while `record_http` is on. `attempt` counts within a call.
+        """One row per HTTP exchange, including failed ones, while `record_http` is on.
 
-        Secrets are replaced by variable names such as `$OPENAI_API_KEY`.
+        `attempt` counts the exchanges of a call. Secrets are replaced by variable names such as `$OPENAI_API_KEY`.
         """
         return self._frame("http")
 
@@ -183,10 +185,10 @@ class Trace:
 
     @property
     def scores(self) -> TraceFrame:
-        """One row per score, from `score()` or from the thumbs below an answer (`name` is `good`).
+        """One row per score from `score()`, or from the thumbs below an answer, whose scores are named `good`.
 
-        The score of a run has only a `run_id`. The score of a call also has a `call_id`, and the score of a tool call
-        has a `tool_call_id` as well.
+        The score of a run has a `run_id`. The score of a call also has a `call_id`, and the score of a tool call has a
+        `call_id` and a `tool_call_id`.
         """
         from nbagent.trace.columns import build
 
@@ -196,8 +198,8 @@ class Trace:
     def environment(self) -> TraceFrame:
         """One row per session: git commit, versions of Python and imported packages, kernel, host, platform.
 
-        It is collected when you first read it, save the trace or stream it to a file, so no run waits for it. It names
-        no folder, machine or person.
+        The environment is collected when you first read it, save the trace or stream the trace to a file, so no run
+        waits for it. It doesn't contain names of folders, machines or people.
         """
         self._note_environment()
         return self._frame("environment").unique("session_id", keep="last")
@@ -210,7 +212,7 @@ class Trace:
             self.recorder.add_environment(environment.environment)
 
     def run(self, run_id: str) -> dict[str, TraceFrame]:
-        """Return all tables of one run, by name, including its system prompt and the `prompts` that it sent.
+        """Return all tables of one run, by name, with its system prompt and the `prompts` that it sent.
 
         Raises ConfigurationError if the trace has no such run.
 
@@ -225,7 +227,7 @@ class Trace:
         return found | {"usage": columns.usage_frame(found["calls"])}
 
     def rows(self, table: str) -> list[Row]:
-        """Return copies of a table's rows as dicts, oldest first. `usage` has no rows of its own."""
+        """Return copies of a table's rows as dicts, oldest first. `usage` has no rows, since it is computed."""
         return self.recorder.rows(table)
 
     def _rows(self, *tables: str) -> dict[str, list[Row]]:
@@ -270,8 +272,8 @@ class Trace:
     ) -> None:
         """Rate a run, call or tool call; `target` is its `run_id`, `call_id` or `tool_call_id`.
 
-        `value` is a number, True (1) or False (0). Each author, `by`, has one score per `name` and target: a new score
-        replaces it, and None withdraws it. Raises ConfigurationError for an id that the trace does not have.
+        `value` is a number, True (1) or False (0). Each author (`by`) has one score per `name` and target. A new score
+        replaces the earlier one, and None withdraws it. Raises ConfigurationError for an id that is not in the trace.
 
         >>> agent.trace.score(result.run_id, "good", 1)                     # doctest: +SKIP
         >>> agent.trace.score(result.run_id, "exact", answer == 42, by="exam.py")           # doctest: +SKIP
@@ -294,8 +296,8 @@ class Trace:
     def results(self, tool: str) -> Any:
         """Return the values that one tool returned, as a Series with the index of `tool_calls`, without failed calls.
 
-        If all of them are DataFrames, they are concatenated into one; the first level of its index, `call`, is the
-        index in `tool_calls`. Saved files don't contain these values: after `load`, use `tool_calls["result_text"]`.
+        If all values are DataFrames, they are concatenated into one, and the first level of its index, `call`, is the
+        index in `tool_calls`. Saved files don't contain the values; after `load`, use `tool_calls["result_text"]`.
 
         >>> trace.results("load_sales").droplevel("call")                   # doctest: +SKIP
         """
@@ -308,10 +310,10 @@ class Trace:
         """Compare two runs: messages, tool calls, models, tokens, cost, seconds, status.
 
         The result has one row per differing value. `table`, `column` and `place` (the row's position in the run, from
-        0) show where it is, and `name` is the tool or role. `a` and `b` are the two values (None if a run has no such
-        row); for numbers, `change` is their difference. A call or message that only one run has does not shift the
-        others. Ids and times are ignored. To compare runs of two traces, combine them with `Trace.concat`. Raises
-        ConfigurationError for an unknown run.
+        0) locate the value, and `name` is the tool or role. `a` and `b` are the two values (None if a run has no such
+        row). For numbers, `change` is their difference. A call or message that only one run has doesn't affect how the
+        others are matched. Ids and times are ignored. To compare runs of two traces, combine them with `Trace.concat`.
+        Raises ConfigurationError for an unknown run.
 
         >>> trace.diff(*trace.runs["run_id"].tail(2))                       # doctest: +SKIP
         """
@@ -320,13 +322,13 @@ class Trace:
         return diff(self._rows_of(run_a), self._rows_of(run_b))
 
     def summary(self, by: str = "model") -> pd.DataFrame:
-        """Summarise calls by `model`, `day` (local time), `tag` or `tool`, one row each.
+        """Summarise calls in one row for each `model`, `day` (local time), `tag` or `tool`.
 
         The columns are counts, tokens, dollars where known (`unpriced` counts calls without a known price), and the
         median and 95th percentile of the seconds: `duration_p50_s`, `duration_p95_s`, `ttft_p50_s`, `ttft_p95_s`.
-        `tokens_per_s` is output tokens divided by the whole duration. Replayed calls are counted, but add no tokens,
-        dollars or seconds. A call of a run with two tags counts towards both. The summary by `tool` has counts and
-        durations of tool calls.
+        `tokens_per_s` is the number of output tokens divided by the total seconds. Replayed calls are counted, but add
+        no tokens, dollars or seconds. A call of a run with two tags counts towards both. The summary by `tool` has only
+        the counts and durations of tool calls.
 
         >>> agent.trace.summary("model")[["calls", "cost_usd", "ttft_p95_s", "tokens_per_s"]]   # doctest: +SKIP
         """
@@ -336,11 +338,12 @@ class Trace:
         return summary_by(by, {name: self._frame(name, wanted) for name, wanted in COLUMNS_READ[by].items()})
 
     def timeline(self, run_id: str | None = None, ax: Axes | None = None) -> Axes:
-        """Plot when each model call and tool ran and how long it took, for one run or all. Parallel tools overlap.
+        """Plot when each model call and tool ran and how long it took, for one run or for all.
 
-        In a timeline of all runs, a line replaces the pause between two runs. The first row of a run is labelled with
-        its prompt, the others with the model or the tool call. If there are too many, each model and tool has one row.
-        Runs that a tool call started are below it, marked with `›`. Requires the `plot` extra.
+        The bars of parallel tools overlap. In a timeline of all runs, a line replaces the pause between two runs. The
+        first row of a run is labelled with its prompt, and the others with the model or the tool call. If there are too
+        many rows, each model and tool has only one. Runs that a tool call started are below the call, marked with `›`.
+        Requires the `plot` extra.
 
         >>> agent.trace.timeline(result.run_id).figure.savefig("run.png")   # doctest: +SKIP
         """
@@ -349,10 +352,10 @@ class Trace:
         return timeline.draw(self.rows_with_children(run_id), ax)
 
     def tree(self, run_id: str | None = None) -> TraceTree:
-        """Show which agent called which, for one run or all, with their tool calls and the runs that these started.
+        """Return a tree of one run, or of all, with their tool calls and the runs that these started.
 
-        A notebook and `print` show it as text; `.plot()` draws it. The requests, tokens and dollars of a line include
-        the lines below it.
+        A notebook and `print` show the tree as text, and `.plot()` draws it. The requests, tokens and dollars of a line
+        include all lines below it.
 
         >>> print(agent.trace.tree())                                       # doctest: +SKIP
         Which penguin is the heaviest?           ok · 3 requests · 612 tokens · $0.0021 · 2.1 s
@@ -364,7 +367,7 @@ class Trace:
         return TraceTree(self.rows_with_children(run_id), run_id)
 
     def rows_with_children(self, run_id: str | None = None) -> dict[str, list[Row]]:
-        """Return copies of the rows of one run, or all, and of the runs that their tools started, even in other agents.
+        """Return copies of the rows of one run, or of all, and of the runs that their tools started in any agent.
 
         The tables are `runs`, `calls` and `tool_calls`. Raises ConfigurationError for an unknown run.
         """
@@ -374,9 +377,10 @@ class Trace:
         return rows
 
     def plot_usage(self, ax: Axes | None = None) -> Axes:
-        """Plot the input and output tokens of each run, with the dollars above them, unless these are unknown or 0.
+        """Plot the input and output tokens of each run.
 
-        Dollars in parentheses are what replayed answers cost when they were recorded. They were not paid again.
+        With up to 20 runs, known dollars other than 0 are shown above the bars. Dollars in parentheses are the recorded
+        cost of replayed answers, which was not paid again.
         """
         from nbagent.trace.views import plots
 
@@ -396,7 +400,7 @@ class Trace:
         return plot_tools(stats, seconds_by_tool(calls), axes)
 
     def transcript(self, run_id: str | None = None) -> TraceTranscript:
-        """Return the conversation of one run, or all, message by message, with thinking, tool calls and costs.
+        """Return the conversation of one run, or of all, message by message, with thinking, tool calls and costs.
 
         A notebook displays it as sanitised HTML; `print` shows plain text.
 
@@ -409,7 +413,8 @@ class Trace:
     def explore(self) -> Any:
         """Return a notebook widget to browse and filter runs, calls, tool calls, messages and blocks.
 
-        Same as `nbagent.TraceExplorer(trace)`. Raises ConfigurationError unless a notebook has loaded nbagent.
+        This is the same as `nbagent.TraceExplorer(trace)`. Raises ConfigurationError unless a notebook has loaded
+        nbagent.
         """
         if Trace.explorer is None:
             raise ConfigurationError("explore() needs a notebook. Run %load_ext nbagent first.")
@@ -429,7 +434,7 @@ class Trace:
         return key_values_html(self.summary_lines())
 
     def summary_lines(self) -> list[tuple[str, str]]:
-        """The display in a notebook, as pairs of a label and its text."""
+        """The lines of the display in a notebook, each as a label and a text."""
         if not self.is_recording:
             return [("runs", _NOT_RECORDING)]
         with self.recorder.lock:
@@ -445,7 +450,7 @@ class Trace:
         - `.jsonl`: one JSON object per line, `{"table": "runs", "row": {...}}`
 
         The file is written completely or not at all. It contains neither the values that tools returned nor `usage`,
-        which is computed from `calls`. A run in progress is saved up to this point.
+        which is computed from `calls`. A run in progress is saved in its current state.
         """
         from nbagent.trace import files
 
@@ -461,9 +466,10 @@ class Trace:
 
         Each line of the `.jsonl` file is a run: `{"messages": [...], "tools": [...]}`. It contains the run's last
         request, including system prompt and tools, followed by the answer. Runs are omitted if their status is not
-        `ok`, or if a call could never run because its tool does not exist or its arguments are not a JSON object.
-        Thinking and provider data are omitted. Images are kept in prompts; elsewhere, a description replaces them.
-        `run_ids` selects runs, for example by their scores. Raises ConfigurationError if no run remains.
+        `ok`, if their answer is empty, or if a call could never run because its tool name is invalid or its arguments
+        are not a JSON object. Thinking and provider data are omitted. Images are kept in prompts; elsewhere, a
+        description replaces them. `run_ids` selects runs, for example by their scores. Raises ConfigurationError if no
+        run remains.
 
         >>> good = agent.trace.scores.query("name == 'good' and value == 1")["run_id"]      # doctest: +SKIP
         >>> agent.trace.export("chat.jsonl", good)                          # doctest: +SKIP
@@ -477,20 +483,25 @@ class Trace:
             raise unknown_run(min(unknown, key=str))
         lines = [json_text(example) + "\n" for example in examples(tables, wanted)]
         if not lines:
-            raise ConfigurationError("there is nothing to export: no run ended successfully. See trace.runs['status'].")
+            raise ConfigurationError(
+                "there is nothing to export: no run ended successfully, with an answer and valid tool calls. See "
+                "trace.runs['status']."
+            )
         write_text(path, "".join(lines))
         return len(lines)
 
     def to_notebook(
         self, run_ids: str | Iterable[str] | None = None, path: str | os.PathLike[str] | None = None
     ) -> dict[str, Any]:
-        """Return some runs, or all turns, as the JSON of a notebook that runs without the agent. `path` writes a file.
+        """Return some runs, or all turns, as the JSON of a notebook that runs without the agent.
+
+        With `path`, the notebook is also written to that file.
 
         Prompts and answers become text, and the code of `run_code` becomes cells without outputs. Your own tools can
         give equivalent code in their docstrings, after "In Python:", using the names of their parameters. Cells that a
         run added are exported in their final state. Other calls become text with their results. Failed calls are
-        omitted, and so are calls that only read variables or cells. Raises ConfigurationError for an unknown run, or if
-        the file exists.
+        omitted, and so are calls that only read variables or cells or update the plan. Raises ConfigurationError for an
+        unknown run, or if the file exists.
 
         >>> agent.trace.to_notebook(result.run_id, "churn.ipynb")           # doctest: +SKIP
         """
@@ -504,17 +515,16 @@ class Trace:
         if path is not None:
             path = checked_path(path)
             if path.exists():
-                raise ConfigurationError(f"{str(path)!r} already exists: name another file, or delete it.")
+                raise ConfigurationError(f"{str(path)!r} already exists. Name another file, or delete this one.")
             write_text(path, well_formed(json.dumps(notebook, indent=1, ensure_ascii=False)) + "\n")
         return notebook
 
     def stream_to(self, path: str | os.PathLike[str] | None) -> None:
-        """Write the rows recorded so far to a `.sqlite` file, and add new rows after each turn from now on. None stops
-        this.
+        """Write the rows recorded so far to a `.sqlite` file, and add new rows after each turn. None ends this.
 
-        The file can be read while it grows. After a crash, it contains the run up to its last turn. Several processes
-        may write to one file. A forked process starts an empty trace and must call this itself. Raises
-        ConfigurationError for a file with other content, and leaves it unchanged.
+        The file can be read while it grows. After a crash, it contains the run up to its last finished turn. Several
+        processes may write to the same file. A forked process starts an empty trace and must call `stream_to` itself.
+        Raises ConfigurationError for a file with other content, and leaves the file unchanged.
 
         >>> agent.trace.stream_to("monday.sqlite")                          # doctest: +SKIP
         """
@@ -547,7 +557,7 @@ class Trace:
 
     @classmethod
     def concat(cls, traces: Iterable[Trace]) -> Trace:
-        """Combine several traces, in their order. If several contain the same run, the last of them is used.
+        """Combine several traces, in the given order. If several contain the same run, the last one's rows are used.
 
         >>> Trace.concat([Trace.load(path) for path in sorted(folder.glob("*.sqlite"))]).usage      # doctest: +SKIP
         """
@@ -557,7 +567,10 @@ class Trace:
         return cls._combined([(trace.recorder, None) for trace in every])
 
     def fork(self) -> Trace:
-        """Return an empty trace with the same settings, for a fork of the agent. `with_children` includes its runs."""
+        """Return an empty trace with the same settings, for a fork of the agent.
+
+        `with_children` includes the runs of the fork.
+        """
         recorder = self.recorder
         trace = Trace(self.record_http, recorder.keep_results, recorder.max_bytes, is_recording=self.is_recording)
         trace.observers += self.observers
@@ -565,11 +578,11 @@ class Trace:
         return trace
 
     def with_children(self) -> Trace:
-        """Return this trace with the runs of existing forks, and the runs that its tools started in other agents.
+        """Return a trace that also has the runs of existing forks, and the runs that tools started in other agents.
 
-        Those runs are recorded in other traces. The `parent_run_id` of a run is the run whose tool started it. Rows are
-        in chronological order. `explore()` and the panel show them as well. If there are none, this returns the trace
-        itself.
+        Forks and other agents have their own traces. The `parent_run_id` of a run is the run whose tool started it.
+        Rows are in chronological order. `explore()` and the panel also show these runs. If no other trace is involved,
+        this returns the trace itself.
 
         >>> agent.trace.with_children().runs[["prompt", "run_id", "parent_run_id"]]         # doctest: +SKIP
         """
@@ -595,15 +608,16 @@ class Trace:
         tracer_provider: TracerProvider | None = None,
         meter_provider: MeterProvider | None = None,
     ) -> Telemetry:
-        """Also send runs that start from now on, including runs of forks, to OpenTelemetry.
+        """Send runs that start from now on, including runs of forks, to OpenTelemetry.
 
-        It sends the spans `invoke_agent`, `chat` and `execute_tool`, and metrics of tokens and seconds. Their names
+        Runs become the spans `invoke_agent`, `chat` and `execute_tool`, and metrics of tokens and seconds. Their names
         follow the semantic conventions for generative AI.
 
         `endpoint`, which requires the `otel` extra, is the address of a collector that accepts OTLP over HTTP. Without
         an endpoint, data goes to the given providers, else to providers that the process has set up, else to the
-        collector in OTEL_EXPORTER_OTLP_ENDPOINT. Message texts are omitted unless `capture_content`, or the environment
-        variable OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT, is true. Call `stop()` on the result to end it.
+        collector in OTEL_EXPORTER_OTLP_ENDPOINT. Message texts are omitted unless `capture_content` is true. If it is
+        None, the environment variable OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT decides. Call `stop()` on the
+        result to stop sending.
 
         >>> agent.trace.to_otel("http://localhost:4318")                    # doctest: +SKIP
         """
@@ -614,9 +628,9 @@ class Trace:
         return start_telemetry(self.observers, endpoint, capture_content, tracer_provider, meter_provider)
 
     def curl(self, index: int = -1) -> str:
-        """Return an HTTP exchange, by default the last one, as a shell command that reads keys from the environment.
+        """Return a recorded HTTP request, by default the last one, as a shell command.
 
-        Raises ConfigurationError if none is recorded.
+        The command reads keys from environment variables. Raises ConfigurationError if no request is recorded.
 
         >>> print(agent.trace.curl())                                       # doctest: +SKIP
         curl -gsSN -X POST https://api.openai.com/v1/chat/completions \\
@@ -636,8 +650,8 @@ def _checked_file(path: str | os.PathLike[str], suffix: str) -> Path:
 
 
 def unknown_run(run_id: object) -> ConfigurationError:
-    """The error for a run id that the trace does not have."""
-    return invalid("run_id", run_id, "a run of this trace", "trace.runs['run_id'] lists them.")
+    """The error for a run id that is not in the trace."""
+    return invalid("run_id", run_id, "the id of a run in this trace", "trace.runs['run_id'] lists them.")
 
 
 _NOT_RECORDING = "nothing is recorded, since the agent was made with trace=False"

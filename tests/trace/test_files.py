@@ -114,8 +114,8 @@ def test_a_file_with_another_version_is_an_error(tmp_path, version):
         ("t.jsonl", None, "No such file"),
         ("t.sqlite", b"", "not a file for traces"),
         ("t.sqlite", b"not a database at all", "not a file for traces"),
-        ("t.parquet", b"PAR1", r"can be read from .*trace\.save"),
-        ("t.jsonl", b"hello", r"can be read from .*trace\.save"),
+        ("t.parquet", b"PAR1", r"load a trace from .*trace\.save"),
+        ("t.jsonl", b"hello", r"load a trace from .*trace\.save"),
         ("t.jsonl", b'{"format": "nbagent recording", "version": 1}\n', r"line 1 is not a row: .*trace\.save"),
         ("t.jsonl", b'{"table": "runs", "row": [1]}\n', r"line 1 is not a row: .*trace\.save"),
         ("a\0b.jsonl", None, "expected a path"),
@@ -150,7 +150,7 @@ async def test_a_value_of_the_wrong_kind_is_named_when_the_file_is_loaded(trace,
 
 def test_an_unknown_suffix_is_an_error_that_names_the_formats(tmp_path):
     for use in (Trace.load, Trace().save):
-        with pytest.raises(ConfigurationError, match=r"\.sqlite, \.parquet, \.jsonl, got 't\.csv'"):
+        with pytest.raises(ConfigurationError, match=r"\.sqlite, \.parquet or \.jsonl, got 't\.csv'"):
             use(tmp_path / "t.csv")
 
 

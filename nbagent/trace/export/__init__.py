@@ -1,1 +1,1 @@
-"""Exports a trace for other tools: OpenTelemetry, curl, HTTP archives, files for fine-tuning."""
+"""Exports a trace for other tools: OpenTelemetry, curl, notebooks and files for fine-tuning."""

@@ -23,7 +23,7 @@ _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 def examples(tables: Mapping[str, Sequence[Row]], run_ids: Collection[str] | None) -> Iterator[dict[str, Any]]:
-    """Yield each run's last request and its answer. Runs that would be bad examples are omitted."""
+    """Yield one example per run: its last request and the answer. Runs that would be bad examples are omitted."""
     requests = Requests(tables)
     last_calls = {call["run_id"]: call["call_id"] for call in tables["calls"]}
     answers = {row["call_id"]: row for row in tables["messages"] if row["role"] == "assistant" and row["call_id"]}

@@ -14,7 +14,7 @@ _OMITTED = re.compile(r"(host|connection|content-length|accept-encoding|transfer
 
 
 def curl(row: Row) -> str:
-    """Return the request as a command for a POSIX shell, with variables for keys."""
+    """Return the request as a command for a POSIX shell, with environment variables instead of keys."""
     body, secrets = row["request_body"], json.loads(row["secrets"])
     headers = [f"{name}: {text}" for name, text in json.loads(row["request_headers"]).items()]
     parts = [f"curl -gsSN -X {row['method']} {_quoted(row['url'], secrets)}"]
@@ -27,7 +27,7 @@ def curl(row: Row) -> str:
 
 
 def _quoted(text: str, secrets: Sequence[str]) -> str:
-    """Quote one shell word in which only the variables of secrets are expanded."""
+    """Quote a shell word so that the shell expands only the variables of secrets."""
     named = [name for name in secrets if f"${name}" in text]
     if not named:
         return shlex.quote(text)

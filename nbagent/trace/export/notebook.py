@@ -26,7 +26,7 @@ _HEADING_CHARS, _RESULT_CHARS = 80, 2_000
 
 
 def notebook_of(tables: Mapping[str, Sequence[Row]], run_ids: Collection[str] | None = None) -> dict[str, Any]:
-    """Return these runs, or all turns, as a notebook in format 4.5 (JSON data)."""
+    """Return the given runs, or all turns, as a notebook in format 4.5 (JSON data)."""
     cells: list[dict[str, Any]] = [
         {"cell_type": kind, "id": f"cell-{number}", "metadata": {}, "source": source}
         | ({"execution_count": None, "outputs": []} if kind == "code" else {})

@@ -1,16 +1,19 @@
-"""OpenTelemetry: the runs of agents as spans and metrics, for `Trace.to_otel`. Names are in `otel_attributes`.
+"""Sends agents' runs to OpenTelemetry as spans and metrics, for `Trace.to_otel`. The names are in `otel_attributes`.
 
-- `invoke_agent`: a run, the parent of the other two
-- `chat`: a request to the model; each retry is an event of the span. It is current while the provider's code runs, so
-  the spans of HTTP requests are its children
-- `execute_tool`: a tool call. It is current while the tool runs, so the tool's own spans and the agent runs that it
-  starts are its children
+There are three kinds of span:
 
-A replayed answer is marked `nbagent.replayed`. It cost no money and no time: its tokens are 0, and metrics don't count
-it. Only `chat` spans have a model and the token counts that backends add up; a run's totals have other names.
+- `invoke_agent`: a run. It is the parent of the other two kinds.
+- `chat`: a request to the model. Each retry is an event of the span. The span is current while the provider's code
+  runs, so the spans of HTTP requests are its children.
+- `execute_tool`: a tool call. The span is current while the tool runs, so the tool's own spans and the agent runs that
+  the tool starts are its children.
 
-The texts of messages and errors, and the tools' parameters, are omitted unless the user asks for them. A tool's
-description (its docstring) is sent when the tool runs.
+A replayed answer is marked `nbagent.replayed`. It cost no money and no time, so its token counts are 0 and the metrics
+don't include it. Only `chat` spans have a model and the token counts that backends add up; a run's totals have other
+names.
+
+The texts of messages and errors are omitted unless the user asks for them, and so are the definitions, arguments and
+results of tools. However, the span of a tool call always has the tool's description (its docstring).
 """
 
 from __future__ import annotations
@@ -65,9 +68,12 @@ def start_telemetry(
     tracer_provider: TracerProvider | None,
     meter_provider: MeterProvider | None,
 ) -> Telemetry:
-    """See `Trace.to_otel`. Replaces earlier telemetry. If a fork inherited it, it continues in the original agent."""
+    """See `Trace.to_otel`. Replaces the trace's earlier telemetry.
+
+    If a fork inherited the earlier telemetry, that telemetry continues in the original agent.
+    """
     if endpoint and (tracer_provider or meter_provider):
-        raise ConfigurationError("pass either endpoint or providers, since providers have their own endpoint")
+        raise ConfigurationError("pass either endpoint or providers, not both, since providers have their own endpoint")
     if capture_content is None:
         capture_content = os.environ.get(CAPTURE_VARIABLE, "").lower() in CAPTURING
     own: list[Any] = []
@@ -87,19 +93,19 @@ def start_telemetry(
 
 
 def _endpoint_from_environment() -> str | None:
-    """The collector from the environment; None if the process has set up OpenTelemetry itself."""
+    """The collector's address from the environment, or None if the process has set up OpenTelemetry itself."""
     if not isinstance(otel.get_tracer_provider(), otel.ProxyTracerProvider):
         return None
     if endpoint := os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT"):
         return endpoint
     raise ConfigurationError(
-        "OpenTelemetry is not set up in this process. Name a collector, trace.to_otel('http://localhost:4318'), or "
-        "set a tracer provider first."
+        "OpenTelemetry is not set up in this process. Pass a collector's address, as in "
+        "trace.to_otel('http://localhost:4318'), or set a tracer provider first."
     )
 
 
 def _providers(endpoint: str) -> tuple[Any, Any]:
-    """Create providers that send batches to a collector over OTLP/HTTP, from a thread."""
+    """Create providers that send batches to a collector over OTLP/HTTP in a background thread."""
     try:
         from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -160,7 +166,7 @@ class _RunSpans:
 
 
 class ServerSpan(NamedTuple):
-    """The span of a request to a server."""
+    """The span of a request that a server handles."""
 
     span: Span
     method: str
@@ -178,7 +184,7 @@ class ServerSpan(NamedTuple):
 class Telemetry:
     """Turns events into spans and metrics. `Trace.to_otel` creates it. Thread-safe.
 
-    `stop()` ends it, and sends remaining data if it was created with an endpoint.
+    `stop()` ends it. If it was created with an endpoint, `stop()` also sends the remaining data.
     """
 
     def __init__(
@@ -214,14 +220,17 @@ class Telemetry:
 
     @contextmanager
     def server_span(self, method: str, headers: Mapping[str, str]) -> Iterator[ServerSpan]:
-        """Open the span of a request to a server, below the caller's span (`traceparent`). Runs are its children."""
+        """Open the span of a request that a server handles, below the caller's span (`traceparent`).
+
+        Runs that start in this block are children of the span.
+        """
         attributes = {"http.request.method": method}
         caller = propagate.extract(headers)
         with self._tracer.start_as_current_span(method, caller, SpanKind.SERVER, attributes) as span:
             yield ServerSpan(span, method)
 
     def stop(self) -> None:
-        """Ignore runs that start from now on, including forks' runs."""
+        """Ignore runs that start from now on, including runs of forks."""
         self._stopped = True
         if self in self.observers:
             self.observers.remove(self)

@@ -1,7 +1,7 @@
-"""OpenTelemetry names, as tables.
+"""The names of OpenTelemetry's attributes and metrics, as tables.
 
 They follow the semantic conventions for generative AI, https://opentelemetry.io/docs/specs/semconv/gen-ai/, version
-1.41. Names that the conventions lack start with `nbagent.`.
+1.41. Most other names start with `nbagent.`.
 """
 
 from __future__ import annotations
@@ -87,24 +87,26 @@ Attributes = dict[str, Any]
 
 
 def attributes_from(names: Mapping[str, str], values: Mapping[str, Any]) -> Attributes:
-    """Return the attributes in `names`, one of the tables above. Unknown values and unaccepted types are omitted."""
+    """Return the attributes in `names`, one of the tables above. Unknown values are omitted, and so are values of types
+    that attributes can't have.
+    """
     found = {name: values.get(key) for name, key in names.items()}
     return {name: value for name, value in found.items() if isinstance(value, (str, bool, int, float, list))}
 
 
 def usage_attributes(prefix: str, usage: Usage) -> Attributes:
-    """Return token counts without zeros, except for input and output."""
+    """Return the token counts as attributes. Zeros are omitted, except for input and output tokens."""
     counts = attributes_from(USAGE, usage.to_dict())
     return {prefix + name: count for name, count in counts.items() if count or name in list(USAGE)[:2]}
 
 
 def finish_reasons(reason: str | None) -> Attributes:
-    """Return the finish reason, if it is known."""
+    """Return the finish reason as an attribute, if it is known."""
     return {"gen_ai.response.finish_reasons": [FINISH_REASONS.get(reason, reason)]} if reason else {}
 
 
 def input_attributes(messages: Iterable[LLMMessage]) -> Attributes:
-    """Return the input messages of a model or an agent."""
+    """Return the attributes for the input messages of a model or an agent."""
     given = list(messages)
     system = [{"type": "text", "content": message.text} for message in given if message.role == "system"]
     others = [_message_data(message) for message in given if message.role != "system"]
@@ -113,13 +115,13 @@ def input_attributes(messages: Iterable[LLMMessage]) -> Attributes:
 
 
 def tool_attributes(tools: Iterable[Mapping[str, Any]]) -> Attributes:
-    """Return the definitions of the offered tools."""
+    """Return the attribute for the definitions of the offered tools."""
     definitions = [{"type": "function", **tool} for tool in tools]
     return {"gen_ai.tool.definitions": json_text(definitions)} if definitions else {}
 
 
 def output_attributes(message: LLMMessage, finish_reason: str | None, thinking: str | None = None) -> Attributes:
-    """Return the answer of a model or an agent."""
+    """Return the attribute for the answer of a model or an agent."""
     reason = finish_reason or ""
     data = _message_data(message) | {"finish_reason": FINISH_REASONS.get(reason, reason)}
     if thinking:

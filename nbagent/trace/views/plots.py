@@ -87,7 +87,7 @@ def usage_by_run(usage: pd.DataFrame) -> pd.DataFrame:
 
 
 def plot_tools(stats: pd.DataFrame, seconds: dict[str, list[float]], axes: Sequence[Axes] | None = None) -> list[Axes]:
-    """See `Trace.plot_tools`. `stats` is from `tool_stats`, `seconds` from `seconds_by_tool`."""
+    """See `Trace.plot_tools`. `stats` comes from `tool_stats`, and `seconds` from `seconds_by_tool`."""
     given = axes is not None
     if axes is None:
         axes = subplots(2, figsize=(9.0, 1.3 + 0.27 * max(len(stats), 1)), sharey=True)
@@ -147,14 +147,14 @@ def _distributions(ax: Axes, seconds: Sequence[Sequence[float]]) -> None:
 
 
 class AxesList(list["Axes"]):
-    """Axes side by side. A cell that ends with them shows only their figure, without `[<Axes: …>]`."""
+    """Axes side by side. A cell that ends with this list displays only the figure, without `[<Axes: …>]`."""
 
     def _ipython_display_(self) -> None:
         _show_nothing()
 
 
 def subplots(columns: int, **options: Any) -> AxesList:
-    """Create axes side by side. A notebook displays them at the end of the cell. `options` go to `pyplot.subplots`."""
+    """Create axes side by side. A notebook displays them after the cell. `options` are those of `pyplot.subplots`."""
     try:
         import matplotlib.pyplot as plt
     except ImportError:
@@ -171,7 +171,7 @@ def _show_nothing() -> None:
 
 
 def add_legend(ax: Axes, columns: int, *, inside: bool) -> None:
-    """Add a legend above the plot. If the user passed the axes, which may have neighbours, put it `inside` them."""
+    """Add a legend above the plot, or `inside` it if the user passed the axes, which may have neighbours."""
     if inside:
         ax.legend(frameon=False, fontsize=8)
     else:
@@ -179,7 +179,7 @@ def add_legend(ax: Axes, columns: int, *, inside: bool) -> None:
 
 
 def show_empty(ax: Axes) -> None:
-    """Show a note in empty axes."""
+    """Show in empty axes that there is nothing to plot."""
     ax.set(xticks=[], yticks=[])
     ax.text(0.5, 0.5, NOTHING, ha="center", va="center", transform=ax.transAxes)
 
@@ -196,13 +196,13 @@ def tidy(ax: Axes, *sides: str) -> None:
 
 
 def name_rows(ax: Axes, places: Iterable[int], names: Iterable[str]) -> None:
-    """Label positions on the vertical axis, in fonts that have the characters."""
+    """Label positions on the vertical axis, in fonts that have the labels' characters."""
     ax.set_yticks(list(places), boxed([label(name) for name in names]), parse_math=False)
     fit_fonts(ax.get_yticklabels())
 
 
 def label(name: str) -> str:
-    """Shorten a name to one line. Models can invent any tool name."""
+    """Make a name short and printable, since models can invent any tool name."""
     in_fonts = (char for char in " ".join(name.split()) if char.isprintable() or char > "\x9f")
     return shortened(show_control_chars("".join(in_fonts)), LABEL_CHARS)
 

@@ -24,7 +24,8 @@ TABLES = tuple(_LINKS)
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Search criteria; empty ones match all rows. `kind` is a type of block. `text` ignores case.
+    """Search criteria. An empty criterion matches all rows. `kind` is a type of block, and the case of `text` is
+    ignored.
 
     >>> Search(tool="mean_by", errors=True).errors
     True
@@ -37,7 +38,9 @@ class Search:
     text: str = ""
 
     def rows(self, tables: Mapping[str, pd.DataFrame], name: str) -> pd.DataFrame:
-        """Return the matching rows of a table. A run, call or message also matches if a tool or block in it does."""
+        """Return the matching rows of a table. A run, call or message also matches if a tool call or block in it
+        matches.
+        """
         frame, calls, blocks = tables[name], tables["tool_calls"], tables["blocks"]
         tool_key, block_key, texts = _LINKS[name]
         fits = frame["run_id"].notna()

@@ -52,7 +52,7 @@ def _keys(by: str, tables: Mapping[str, pd.DataFrame]) -> pd.Series[Any]:
 
 
 def local_days(times: pd.Series[Any]) -> pd.Series[Any]:
-    """Return the local day of each time. In every time zone, days start on a quarter hour in UTC."""
+    """Return the local day of each time. Converts only quarter hours, since every time zone's days start on one."""
     quarters = times.dt.floor("15min")
     local = {quarter: quarter.to_pydatetime().astimezone().date() for quarter in quarters.dropna().unique()}
     days: pd.Series[Any] = quarters.map(local)
@@ -60,7 +60,7 @@ def local_days(times: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def _summed(every: pd.DataFrame, by: str) -> pd.DataFrame:
-    """Summarise calls. Replayed calls are only counted, since they took no money and no time."""
+    """Summarise calls. Replayed calls are only counted, since they cost no money and no time."""
     replayed = every["replayed"].fillna(False).astype(bool)
     sent = every[~replayed]
     groups = sent.groupby(by, sort=False)

@@ -36,11 +36,11 @@ WAIT_SHARE = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of time, in seconds from the start of the timeline; `kind` is a key of `plots.COLOURS`.
+    """A bar of the timeline. `start` is in seconds from the start of the timeline, and `kind` is a key of
+    `plots.COLOURS`.
 
-    `label` is the model or tool, and `title` the prompt or call. `run` is the id of the run that a person started, and
-    `depth` the number of agents waiting for this step. `width` is set if the span is drawn shorter than its real
-    duration.
+    `label` is the model or tool, and `title` the prompt or call. `run` is the id of the outermost run, and `depth` the
+    number of runs that are waiting for this one. `width` is set if the span is drawn shorter than its real duration.
     """
 
     lane: int
@@ -55,17 +55,17 @@ class Span:
 
     @property
     def end(self) -> float:
-        """Where its bar ends, in seconds from the start."""
+        """The end of the bar, in seconds from the start of the timeline."""
         return self.start + (self.seconds if self.width is None else self.width)
 
 
 def spans(rows: Rows) -> list[Span]:
-    """Each model call and tool call that has ended, in chronological order, on a lane of its own.
+    """The spans of the model calls and tool calls that have ended, in chronological order, with a lane for each call.
 
-    A model call starts with `waiting`, from the request to the first token, including retries. `thinking` follows if
-    it was measured. Pauses between runs are omitted. A replayed call takes as long as it did when it was recorded, and
-    later steps are shifted accordingly. The first step of a run has the prompt as its title. Lanes of a run that a tool
-    call started follow that call's lane.
+    The first span of a model call is `waiting`: the time from the request to the first token, including retries.
+    `thinking` follows if it was measured. Pauses between runs are omitted. A replayed call takes as long as it did when
+    it was recorded, and later steps are shifted accordingly. The first step of a run has the prompt as its title. If a
+    tool call started a run, the run's lanes follow the call's lane.
     """
     prompts = {run["run_id"]: run["prompt"] for run in rows["runs"]}
     steps = [
@@ -157,7 +157,7 @@ def _tool_spans(row: Row, lane: int, start: float, seconds: float) -> list[Span]
 
 
 def packed(found: Sequence[Span]) -> list[Span]:
-    """The same spans on fewer lanes: one for each model and tool, or more if it ran several times in parallel."""
+    """The same spans on fewer lanes: one for each model and tool, or several if its calls overlap."""
     steps: dict[int, list[Span]] = {}
     for span in found:
         steps.setdefault(span.lane, []).append(span)
@@ -174,7 +174,7 @@ def packed(found: Sequence[Span]) -> list[Span]:
 
 
 def folded_spans(rows: Rows) -> list[Span]:
-    """The spans as they are drawn: long waits for a person, during which nothing else runs, are shortened."""
+    """The spans to draw. Long waits for a person are shortened if nothing else runs during them."""
     found = spans(rows)
     ran = sorted((span.start, span.end) for span in found if span.kind != "approval")
     most = WAIT_SHARE * sum(end - start for start, end in ran)
@@ -195,7 +195,7 @@ def folded_spans(rows: Rows) -> list[Span]:
 
 
 def lane_times(found: Sequence[Span]) -> dict[int, tuple[float, float]]:
-    """By lane number: where the lane ends, and how many seconds its spans took."""
+    """For each lane number, the end of the lane and the total seconds of its spans."""
     took: dict[int, float] = {}
     for span in found:
         took[span.lane] = took.get(span.lane, 0.0) + span.seconds

@@ -17,8 +17,9 @@ COLUMNS_OF_STATS = (
 def tool_stats(tool_calls: pd.DataFrame, names: Iterable[str] = ()) -> pd.DataFrame:
     """Return one row per tool, indexed by name, including the tools in `names` that were never called.
 
-    `calls` = `succeeded` + `failed` + `invalid` + `denied` + the calls whose run was interrupted. `mean_s`, `longest_s`
-    and `total_s` are the seconds of calls that ran. `result_chars` is the mean length of the results as text.
+    `calls` = `succeeded` + `failed` + `invalid` + `denied` + the calls that did not finish. `mean_s`, `longest_s` and
+    `total_s` are the mean, longest and total seconds of the calls that ran. `result_chars` is the mean length of the
+    results as text.
     """
     import pandas as pd
 

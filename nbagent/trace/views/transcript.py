@@ -1,6 +1,6 @@
 """The conversation in a trace, message by message: HTML in notebooks, text everywhere else.
 
-No message text becomes raw HTML; everything goes through `core.render`, as in a cell.
+Message text never becomes raw HTML: everything goes through `core.render`, as in a cell.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ _SUMS = ("n_calls", "total_tokens", "cost_usd")
 
 @dataclass(slots=True)
 class Node:
-    """A run or tool call. `sums` has the totals of the columns `_SUMS`, including the nodes below."""
+    """A run or tool call. `sums` has the totals of the columns `_SUMS` for this node and all nodes below it."""
 
     title: str
     kind: str
@@ -35,7 +35,7 @@ class Node:
 
     @property
     def facts(self) -> str:
-        """Its outcome, cost and duration."""
+        """The node's outcome, requests, tokens, cost and duration, as one line."""
         texts = [self.outcome]
         if requests := self.sums.get("n_calls"):
             texts.append(f"{requests:,} request{'s' if requests > 1 else ''}")
@@ -46,10 +46,10 @@ class Node:
 
 
 class TraceTree:
-    """Runs and their tool calls, each with the runs that it started below it.
+    """A tree of runs and their tool calls. The runs that a run or tool call started are below it.
 
-    `print` and notebooks show it as text; `plot()` draws it. The requests, tokens and dollars of a line include the
-    lines below it.
+    `print` and notebooks show the tree as text, and `plot()` draws it. The requests, tokens and dollars of a line
+    include all lines below it.
     """
 
     def __init__(self, rows: Mapping[str, Sequence[Row]], run_id: str | None = None) -> None:
@@ -87,7 +87,7 @@ class TraceTree:
         return Node(title, kind, outcome, tool.get("duration_s"), started, sums)
 
     def _lines(self) -> Iterator[tuple[str, Node]]:
-        """Each node with the lines drawn before it."""
+        """Each node, with the branches of the tree that are drawn before it."""
 
         def walk(nodes: Sequence[Node], lead: str) -> Iterator[tuple[str, Node]]:
             for node in nodes:

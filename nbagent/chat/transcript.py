@@ -161,8 +161,6 @@ class Transcript:
         self._ending = ""
         self._waiting: list[tuple[str | None, bool]] = []  # calls that need approval, and whether they stay visible
 
-    # -- events -------------------------------------------------------------------------------------------------------
-
     def feed(self, event: Event) -> None:
         """Process one event."""
         match event:
@@ -400,8 +398,6 @@ class Transcript:
         facts = (self._model, *tokens, cost, played, duration, self._origin, self.note)
         self._footer, self._amounts = [*filter(None, facts)], {*tokens, cost}
 
-    # -- HTML ---------------------------------------------------------------------------------------------------------
-
     def html(self) -> str:
         """The whole transcript as one safe HTML fragment."""
         texts = (segment.text for segment in self.segments if segment.kind == "text")
@@ -587,8 +583,6 @@ class Transcript:
         seconds = time() - started if started and self.timings else 0
         return render.format_seconds(seconds) if seconds >= 1 else ""
 
-    # -- plain text ---------------------------------------------------------------------------------------------------
-
     def plain(self) -> str:
         """The transcript as text, for terminals and hosts without HTML."""
         lines = [line for segment in self.segments for line in self._lines(segment)]
@@ -637,9 +631,6 @@ def notice_text(event: Event) -> str:
 
 def _may_have_formulas(text: str) -> bool:
     return "$" in text or "\\" in text
-
-
-# -- subagents' runs: below the call that started them ---------------------------------------------------------------
 
 
 def own_event(event: Event) -> Event:

@@ -172,8 +172,6 @@ class ToolExecutor:
         """
         return format_result(result)
 
-    # -- one call, step by step ---------------------------------------------------------------------------------------
-
     async def run(self, call: FunctionCall, interrupted: list[ToolOutcome] | None = None) -> ToolOutcome:
         """Run a model's call and always return an outcome. Raises only CancelledError and KeyboardInterrupt.
 
@@ -475,9 +473,6 @@ def _own_schema(definition: FunctionDefinition) -> FunctionSchema:
     from nbagent.functions.schema.function_schema import schema_of
 
     return schema_of(definition.func)
-
-
-# -- results of tools with `cache_ttl` --------------------------------------------------------------------------------
 
 
 def _cache_key(name: str, version: str, arguments: dict[str, Any]) -> str | None:

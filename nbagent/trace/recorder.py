@@ -200,8 +200,6 @@ class Recorder:
                     message.encoded[self._row_key] = message.message_id
                     message.encoded[self._parent_key] = known[message.message_id]
 
-    # -- after a turn -------------------------------------------------------------------------------------------------
-
     def end_turn(self) -> None:
         """Write new rows to the files. If the rows and results use too much memory, spill them to temporary files."""
         for file in [file for file, each_turn in self._files.items() if each_turn]:
@@ -245,8 +243,6 @@ class Recorder:
             "blocks": [block for run in runs for block in run.call_blocks],
             "tool_calls": [tool for run in runs for tool in run.tools.values()],
         }
-
-    # -- rows ---------------------------------------------------------------------------------------------------------
 
     def _add_row(self, table: str, run: OpenRun | None, event: Event, row: Row) -> Row:
         """Append a row with the shared columns."""

@@ -86,8 +86,6 @@ class Trace:
         #: Called with this trace and each recorded event of runs that start from now on. They must not raise.
         self.observers: list[Callable[[Trace, Event], None]] = []
 
-    # -- tables -------------------------------------------------------------------------------------------------------
-
     @property
     def session_id(self) -> str:
         """The id shared by all rows that this trace recorded."""
@@ -265,8 +263,6 @@ class Trace:
             frame = columns.table_frame(name, self.recorder.flush(), wanted)
         return columns.with_objects(frame)
 
-    # -- scores -------------------------------------------------------------------------------------------------------
-
     def score(
         self, target: str, name: str, value: float | None, comment: str | None = None, *, by: str = "user"
     ) -> None:
@@ -281,8 +277,6 @@ class Trace:
         """
         with self.recorder.lock:
             self.recorder.add_score(new_score(self.recorder.flush(), target, name, value, comment, by))
-
-    # -- views --------------------------------------------------------------------------------------------------------
 
     def args(self, tool: str) -> pd.DataFrame:
         """Return the arguments of each call of one tool, one column per argument, with the index of `tool_calls`.
@@ -440,8 +434,6 @@ class Trace:
         with self.recorder.lock:
             return summary_lines(self.recorder.flush())
 
-    # -- files --------------------------------------------------------------------------------------------------------
-
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the tables to a file that `Trace.load` and other tools can read. The suffix determines the format:
 
@@ -597,8 +589,6 @@ class Trace:
         for recorder, _ in members:
             made.recorder.results.take(recorder.results)
         return made
-
-    # -- other tools --------------------------------------------------------------------------------------------------
 
     def to_otel(
         self,

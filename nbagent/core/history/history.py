@@ -185,8 +185,6 @@ class ContextManager:
         self._branches = [*(each for each in self._branches if each.conversation_id != conversation), self._current]
         self.replace_history([])
 
-    # -- branches and conversations -----------------------------------------------------------------------------------
-
     @property
     def here(self) -> Branch:
         """This history's current branch."""
@@ -276,8 +274,6 @@ class ContextManager:
             self._branches = [*kept, *([] if branch in kept else [branch])]
             self.messages[:] = [message for message in self.messages if message.role == "system"] + messages
             self._counted, self._current = (0, 0), branch
-
-    # -- changes by hand ----------------------------------------------------------------------------------------------
 
     def undo(self) -> list[LLMMessage]:
         """Remove and return the last turn, which is the last prompt and everything after it. Summaries of dropped turns

@@ -236,9 +236,6 @@ def show_help(shell: Any, agent: Agent, words: Sequence[str]) -> None:
     print("\n".join([*lines, "", "%%agent? explains the options of a cell."]))
 
 
-# -- tools ------------------------------------------------------------------------------------------------------------
-
-
 def tools(shell: Any, agent: Agent, words: Sequence[str]) -> ToolTable | None:
     """Return the agent's tools as a table, switch them on or off, or revoke approvals for the session."""
     match words:
@@ -400,8 +397,6 @@ def _place(shell: Any, func: Any) -> str:
     cell = shell.compile.format_code_name(code.co_filename)
     return cell[1] if cell else Path(code.co_filename).name
 
-
-# -- all --------------------------------------------------------------------------------------------------------------
 
 COMMANDS: dict[str, Command] = {
     "status": Command(lambda shell, agent, words: agent, "", "show the agent: its model, tools and messages"),

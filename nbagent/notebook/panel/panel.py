@@ -199,6 +199,8 @@ class ChatPanel(anywidget.AnyWidget):
                 self._trace = render.note_html(f"The trace can't be shown: {type(error).__name__}: {error}")
         self.publish()
 
+    # -- the page's content ------------------------------------------------------------------------------------------
+
     def update(self) -> None:
         """Update the panel's content other than the turns."""
         conversation = self._conversation
@@ -239,6 +241,8 @@ class ChatPanel(anywidget.AnyWidget):
     def _show(self) -> None:
         self.update()
         self.publish()
+
+    # -- from cells ---------------------------------------------------------------------------------------------------
 
     def ask(self, question: str) -> Asked:
         """Send a prompt as if it had been typed. Returns immediately: `await` the result to get the answer.

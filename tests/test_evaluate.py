@@ -113,7 +113,7 @@ async def test_a_judge_reads_the_answers_and_spends_the_same_budget():
 async def test_paid_answers_stay_if_the_judge_fails():
     agent, judging = reviewer(), Agent(ScriptedProvider([ProviderError("down")] * 4 + ["true"] * 4))
     options = {"scorers": {"fair": judge(judging, "Is it fair? {text} {answer}")}, "progress": False}
-    with pytest.raises(ConfigurationError, match="The judge answered no row"):
+    with pytest.raises(ConfigurationError, match="The judge answered none of the rows"):
         await evaluate({"a": agent}, REVIEWS, PROMPT, **options)
     result = await evaluate({"a": agent}, REVIEWS, PROMPT, **options)
     assert result.frame["fair"].all()

@@ -86,27 +86,27 @@ class Agent:
     Args:
         provider: an `LLMProvider`, such as `Candidates`; a name, such as `"claude:claude-sonnet-5"` or `"local"`; an
             `AgentConfig`; or a list of these: if one is down or refuses a request, the next one takes over. None means
-            NBAGENT_MODEL, then the first provider with a key, then a server on this machine whose model can call tools
-            (Ollama, LM Studio, llama.cpp), then the embedded model. The provider is created when it is first used.
+            the first available of these: the model in NBAGENT_MODEL, a provider with a key, a local server whose model
+            can call tools (Ollama, LM Studio, llama.cpp), the embedded model. The provider is created when first used.
         function_registry: the functions that the model may call, as an alternative to `tools`.
         system_prompt: instructions for the whole conversation.
         tools: the functions that the model may call: a list, or `nbagent.live`.
         context: a `ContextManager` that trims long conversations.
         limits: a `Limits`. A run that reaches a limit ends and keeps its results so far.
-        budget: a `Budget` shared by all runs of this agent and its forks, and by everything else that you pass it to.
-        trace: the `Trace` to record into; by default a new one. False records nothing.
+        budget: a `Budget` shared by all runs of this agent, of its forks, and of anything else that you pass it to.
+        trace: the `Trace` to record into; by default a new trace. False records nothing.
         approve: called with `(call, definition)` for tools marked `approve=True`. It returns True, False, a dict of
             edited arguments, or an `Allow`, which also covers later calls. Without an approver, such calls are denied.
         tool_tracebacks: whether the model also sees which lines of your code led to a tool's exception, with file
-            names. It always sees the exception's type and text. The trace always has the whole traceback.
-        validators: functions that check each answer, sync or async. They receive its text (or its value, with
-            `output`), and a `RunContext` if they accept a second argument. If one returns False, or raises a ValueError
-            or an AssertionError, the answer goes back to the model with the reason. After two corrections, an
+            names. The model always sees the exception's type and text. The trace always has the whole traceback.
+        validators: sync or async functions that check each answer. Each receives the answer's text (or, with `output`,
+            its value), and a `RunContext` if it accepts a second argument. If one returns False, or raises a ValueError
+            or an AssertionError, the answer goes back to the model with the reason. After two failed corrections, an
             `AnswerRejectedError` is raised.
         guards: functions that check each prompt in the same way. A refused prompt is not sent, and the result's status
             is "blocked".
-        plan: gives the model a tool to write and update a list of steps: see `agent.plan`. With "first", other tools
-            are refused until there is a plan.
+        plan: whether the model has a tool to write and update a list of steps (see `agent.plan`). With "first", calls
+            of other tools are refused until there is a plan.
         approve_plan: whether a plan with new steps waits for approval.
 
     >>> agent = Agent("openai:gpt-5.6-luna", tools=[get_weather])           # doctest: +SKIP
@@ -136,7 +136,7 @@ class Agent:
         if unknown:
             raise unknown_argument(next(iter(unknown)), signature(Agent).parameters, signature(Limits).parameters)
         if function_registry is not None and tools is not None:
-            raise ConfigurationError("Pass function_registry or tools, not both. Register the tools in the registry.")
+            raise ConfigurationError("Pass function_registry or tools, not both. Or add the tools to the registry.")
         fix = "Pass functions as tools=[...]."
         check_type("function_registry", function_registry, FunctionRegistry, optional=True, fix=fix)
         check_type("context", context, ContextManager, optional=True, fix="Pass ContextManager(...).")
@@ -190,7 +190,7 @@ class Agent:
 
     @property
     def provider(self) -> LLMProvider:
-        """The provider, created at first use. Assign another provider or a name to switch; the conversation is kept."""
+        """The provider, created at first use. To change it, assign a provider or a name; the conversation is kept."""
         if self._provider is None:
             self._provider = resolve(self._spec)
             if self._spec is None and (note := keyless_note(self._provider)):
@@ -208,12 +208,12 @@ class Agent:
 
     @property
     def provider_or_spec(self) -> ProviderInput:
-        """The provider, or its description before the first use. Assign it to `provider` to restore it."""
+        """The provider, or its description before the first use. Assign this value to `provider` to restore it."""
         return self._provider or self._spec
 
     @property
     def default_note(self) -> str:
-        """A note, shown once, on the model that was chosen because none was named and no key was found; else ""."""
+        """A note, shown once, about a default model that was chosen without a name or a key; "" for other models."""
         tape = current_recording()
         is_replayed = tape is not None and tape.replay_only and "local" not in tape.providers
         return "" if self._spec is not None or is_replayed else keyless_note(self.provider)
@@ -242,12 +242,12 @@ class Agent:
         """Send a prompt, let the model call tools, and return the result.
 
         - `message`: text; a figure, an image, a PDF or a text file (its bytes or `pathlib.Path`); a list of these and
-          content parts; or a list of messages, which replaces the history except for the system message
+          of content parts; or a list of messages, which replaces the history except for the system message
         - `max_iterations`: overrides the limit on model requests
         - `handler`: a `StreamingHandler` for the events
         - `options`: see `chat_stream`. With `output`, such as a pydantic model, the result's `data` is of that type.
 
-        Raises a `ProviderError` if the provider fails. Its `partial` is the unfinished result.
+        Raises a `ProviderError` if the provider fails. The error's `partial` is the unfinished result.
 
         >>> result = await agent.chat("Which city is the oldest?", output=City)     # doctest: +SKIP
         >>> result.data.name, result.cost                                           # doctest: +SKIP
@@ -283,16 +283,16 @@ class Agent:
         The stream's `.preview()` shows the request without sending it.
 
         - `use_tools`: whether to offer tools; `tools`: the names of the tools to offer
-        - `approve_all`: makes all tool calls wait for approval
+        - `approve_all`: whether all tool calls wait for approval
         - `instructions`: text after the system prompt, for this run only
-        - `limits`: override the agent's limits
+        - `limits`: limits that override the agent's
         - `output`: the type of the result's `data`: a pydantic model, `list[Model]` or another type that pydantic
-          supports. The model may call tools before it answers in JSON. After two corrections, an `ExtractionError` is
-          raised. The history keeps the answers and corrections, but not the JSON Schema.
-        - `deps`: see `RunContext`. By default `agent.deps`, or else the `deps` of the run whose tool starts this one.
+          supports. The model may call tools before it answers in JSON. After two failed corrections, an
+          `ExtractionError` is raised. The history keeps the answers and corrections, but not the JSON Schema.
+        - `deps`: see `RunContext`. By default `agent.deps`, or else the `deps` of the run whose tool starts this run.
         - `replaces`: a prompt in `conversation_history` whose turn is replaced; later turns are kept
-        - `branch_at`: starts a new branch before this prompt; `context.switch` goes back to the old one
-        - `origin`: source, agent, cell_id and execution_count, for `trace.runs`
+        - `branch_at`: a prompt before which a new branch starts; `context.switch` returns to the old branch
+        - `origin`: values for the columns source, agent, cell_id and execution_count of `trace.runs`
         - `raise_errors`: whether the iteration raises the `exception` of a final `error` event, with the unfinished
           result as `partial`
         - `tags`, `user`, `session`, `metadata`: see `tagged`; `options`: see `RequestOptions`
@@ -391,9 +391,10 @@ class Agent:
     ) -> Iterator[None]:
         """Label all runs that start in this block. The labels are columns of `trace.runs`.
 
-        This includes other agents' runs, and runs from this agent's panels during the block. In nested blocks, tags
-        accumulate; all other inner values override the outer ones. `session` is a name from your application, such as
-        the id of a visit, while `session_id` in the trace identifies the process. Labels are never sent to the model.
+        The labels also apply to other agents' runs, and to runs from this agent's panels, during the block. In nested
+        blocks, tags accumulate, and all other inner values override the outer values. `session` is a name from your
+        application, such as the id of a visit, while `session_id` in the trace identifies the process. Labels are never
+        sent to the model.
 
         >>> with agent.tagged("exam", user="u1"):                           # doctest: +SKIP
         ...     await agent.chat("What is a monad?", tags=["hard"])
@@ -413,14 +414,14 @@ class Agent:
             observe(event)
 
     def route(self, when: str | re.Pattern[str] | Callable[[str], Any], function: Callable[[Any], Any]) -> Self:
-        """Let a function answer some prompts of this conversation instead of a model. The first matching route wins.
+        """Answer some prompts of this conversation with a function instead of a model. The first matching route wins.
 
         - `when`: a regular expression to search for in the prompt, or a function of the prompt that returns True
-        - `function`: returns the answer, sync or async. It receives the `re.Match`, or the prompt if `when` is a
-          function.
+        - `function`: a sync or async function that returns the answer. It receives the `re.Match`, or the prompt if
+          `when` is a function.
 
         The run is shown and traced like any other. It costs nothing and needs no key. Forks inherit the routes. `map`,
-        `extract` and summaries ignore them. `agent.routes` is the list.
+        `extract` and summaries ignore them. `agent.routes` is the list of routes.
 
         >>> agent.route(r"(?i)^what time is it", lambda match: f"It is {datetime.now():%H:%M}.")    # doctest: +SKIP
         """
@@ -431,8 +432,8 @@ class Agent:
     def plan(self) -> DataFrame:
         """The conversation's plan, with the columns step, status ("pending", "doing", "done", "dropped") and note.
 
-        It is a copy. Assign it back to change the plan, even while the agent works: the model sees the change in its
-        next request. You can also assign a list of strings, or None to clear the plan. Needs `Agent(plan=True)`.
+        This is a copy. Assign it back to change the plan, even while the agent works. The model sees the change in its
+        next request. You can also assign a list of strings, or None to clear the plan. Requires `Agent(plan=True)`.
 
         >>> plan = agent.plan                                               # doctest: +SKIP
         >>> plan.loc[3, ["status", "note"]] = "dropped", "not needed"       # doctest: +SKIP
@@ -459,11 +460,11 @@ class Agent:
     def register_tool(
         self, name: str, description: str, parameters: dict[str, Any], function: Callable[..., Any]
     ) -> None:
-        """Offer a function with the given JSON Schema. The arguments are the keys of a tool definition."""
+        """Offer a function with the given JSON Schema. The parameters are named after the keys of a tool definition."""
         self.function_registry.register(name, description, function, parameters)
 
     def use(self, *toolsets: Toolset) -> Self:
-        """Offer the tools of skills, MCP servers and other toolsets, besides the agent's own. Forks also get them.
+        """Offer the tools of skills, MCP servers and other toolsets, as well as the agent's own. Forks inherit them.
 
         >>> agent = Agent("local").use(SkillHost("skills"))                 # doctest: +SKIP
         """
@@ -483,12 +484,12 @@ class Agent:
     ) -> FunctionDefinition:
         """Return this agent as a tool for other agents. Their models send it a prompt and read its answer.
 
-        - `limits`: override the agent's limits for each call. Its spending also counts towards the caller's limits.
+        - `limits`: limits of each call, which override the agent's. Spending also counts towards the caller's limits.
         - `keep_conversation`: all calls, and all clients of a server, continue this agent's conversation, one at a
           time. Otherwise each call is a new conversation, and several may run at once.
-        - `options`: see `tool`. There is no timeout unless they set one.
+        - `options`: see `tool`. There is no timeout unless `options` sets one.
 
-        Calls that need approval go to this agent's own `approve` or, without one, to the caller's.
+        Calls that need approval go to this agent's `approve` or, if it has none, to the caller's.
 
         >>> researcher = Agent("claude", tools=[search])                    # doctest: +SKIP
         >>> tools = [researcher.as_tool("research", "Finds facts.", limits=Limits(max_cost=0.10))]  # doctest: +SKIP
@@ -507,7 +508,7 @@ class Agent:
         return tool_stats(self.trace.tool_calls, self.function_registry.names())
 
     def stop(self) -> int:
-        """Stop the current run and all queued runs, and return their number. Callable from any thread.
+        """Stop the current run and all queued runs, and return their number. Any thread may call this.
 
         The text received so far is kept. Awaiting a stopped run raises `asyncio.CancelledError`.
         """
@@ -560,7 +561,7 @@ class Agent:
         return other
 
     def row_agent(self, tools: bool) -> Agent:
-        """Return an agent for a map's rows, with this agent's system prompt and trace, and its tools on request."""
+        """Return an agent that answers a map's rows, with the same system prompt, trace and, optionally, tools."""
         return self.side_agent(self.system_prompt or "", tools)
 
     def row_settings(self, tools: bool) -> dict[str, Any]:
@@ -569,10 +570,10 @@ class Agent:
         return {"system": self.system_prompt, "temperature": self.temperature, "tools": offered if tools else []}
 
     def worker_factory(self) -> Callable[[], Agent]:
-        """Return a function that creates an agent like this one in another process, for `cloudpickle`, without keys.
+        """Return a function that creates a similar agent in another process. `cloudpickle` can send the function.
 
-        The conversation, trace, budget, approver and deps stay here. Raises `ConfigurationError` if a tool can't be
-        sent.
+        Keys, the conversation, trace, budget, approver and deps are not sent. Raises `ConfigurationError` if a tool
+        can't be sent.
         """
         return worker_factory(self)
 
@@ -600,10 +601,10 @@ class Agent:
 
         `message` and `options` are as for `chat`. The conversation does not change, and the system prompt is not used.
         Tools are offered only if `tools` or `use_tools` is given. Corrections are part of the same run: see `output` of
-        `chat_stream`. Raises `ExtractionError` if the answer is still wrong or incomplete after them.
+        `chat_stream`. Raises `ExtractionError` if the answer is still wrong or incomplete after all corrections.
 
-        A list has `.to_frame()`, `.run_id` and `.cost`. To get the run and cost of a single value, or to use the
-        conversation and the system prompt, call `chat(message, output=shape)`.
+        A returned list has `.to_frame()`, `.run_id` and `.cost`. To get the run and cost of a single value, or to use
+        the conversation and the system prompt, call `chat(message, output=shape)`.
 
         >>> people = await agent.extract(page, list[Person])                # doctest: +SKIP
         >>> people.to_frame()                                               # doctest: +SKIP
@@ -661,30 +662,30 @@ class Agent:
 
         - `prompt`: text with column names in braces. Without one, the values are the prompts: texts, images (PIL
           images, figures, bytes, paths), paths to PDFs, lists of messages. Rows without a value are skipped.
-        - `output`: a pydantic model, whose fields become typed columns (`address.city`), or another type. `explode`
-          names a list in it; each item becomes a row.
+        - `output`: a pydantic model, whose fields become typed columns (`address.city`), or another type.
+          `explode` is the name of a list field; each of its items becomes a row.
         - `concurrency`: how many rows are sent at the same time
         - `rpm`, `tpm`: maximum requests and tokens per minute
-        - `limits`: for each row
-        - `budget`: for all rows together, in US dollars or as a `Budget`. Rows beyond the budget have the status
-          "left". If the estimate exceeds the budget or the rows' limits, the map asks for approval before it starts, in
-          a notebook or a terminal. Without approval it raises `ConfigurationError` and sends nothing.
-        - `allow_partial`: start without asking, even if the budget may not cover all rows
-        - `checkpoint`: a file that keeps the answers, so the same call continues after an interruption. Without one,
-          the agent keeps them in memory until all rows are answered.
-        - `engine`: None sends the rows now. "batch" uses the provider's batch endpoint, a `distributed.Client` Dask.
-        - `on_error`: "keep" puts an error into its row, "raise" stops the map
+        - `limits`: the limits of each row
+        - `budget`: the budget of all rows together, in US dollars or as a `Budget`. Rows beyond the budget have the
+          status "left". If the estimated cost exceeds the budget or the rows' limits, the map asks for approval in a
+          notebook or a terminal before it starts. Without approval it raises `ConfigurationError` and sends nothing.
+        - `allow_partial`: whether to start without asking, even if the budget may not cover all rows
+        - `checkpoint`: a file that keeps the answers. Repeat the call to continue after an interruption. Without it,
+          the agent keeps the answers in memory until all rows are answered.
+        - `engine`: None to send rows now, "batch" for the provider's batch endpoint, or a `distributed.Client` for Dask
+        - `on_error`: "keep" records an error in its row; "raise" stops the map
         - `tools`: whether the model may call the agent's tools
-        - `preview`: return the requests and an estimate, and send nothing
-        - `progress`: show a progress bar
+        - `preview`: whether to return the requests and an estimate without sending anything
+        - `progress`: whether to show a progress bar
         - `options`: see `RequestOptions`; for `tags`, `user`, `session` and `metadata` see `tagged`
 
         The columns after the answer are `status`, `error`, `input_tokens`, `output_tokens`, `cost`, `seconds` and
         `run_id`. For a Dask DataFrame, the result is a Dask DataFrame with the same partitions.
 
-        Equal rows are sent once: the first one has the tokens and the cost, and the others have 0. Errors that would
-        affect every row, such as a wrong key, are raised. The conversation does not change. `last_map` has the answers
-        so far, even after an interruption.
+        Equal rows are sent once: the first row shows the tokens and the cost, and the others show 0. Errors that would
+        affect every row, such as a wrong key, are raised. The conversation does not change. `last_map` contains the
+        answers so far, even after an interruption.
 
         >>> await agent.map(reviews, "Is this review positive? {text}")             # doctest: +SKIP
         """
@@ -722,7 +723,7 @@ class Agent:
 
     @property
     def last_map(self) -> DataFrame | None:
-        """The answers of the latest `map` so far, even while it runs or after it was stopped; None before the first.
+        """The answers so far of the latest `map`, which may be running, stopped or finished; None before any map.
 
         Rows that were not sent have the status "left".
         """
@@ -730,7 +731,7 @@ class Agent:
 
     @cached_property
     def unfinished(self) -> Unfinished:
-        """The answers of interrupted maps without a checkpoint. The same call continues from them."""
+        """The answers of interrupted maps without a checkpoint. A repeated call continues from them."""
         from nbagent.batch.map import Unfinished
 
         return Unfinished()
@@ -756,7 +757,7 @@ class Agent:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the conversation, without keys or tools, to a JSON file for `Agent.load`.
 
-        Raises `ConfigurationError` if the file can't be written. It then keeps its old content.
+        Raises `ConfigurationError` if the file can't be written. In that case, an existing file keeps its old content.
         """
         provider = self.provider
         saved.save(path, self.context.messages, f"{provider.provider_name}:{provider.model_name}")
@@ -767,7 +768,7 @@ class Agent:
     ) -> Self:
         """Return an agent that continues a saved conversation, with any provider. `options` are as for `Agent`.
 
-        The saved system prompt is kept unless `options` has another one.
+        The saved system prompt is kept unless `options` contains another.
 
         >>> agent = Agent.load("analysis.json", "claude:claude-sonnet-5", tools=[mean_by])      # doctest: +SKIP
         """

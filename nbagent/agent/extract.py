@@ -1,6 +1,6 @@
 """`Agent.extract` and `Agent.parse_message`: prompts outside the conversation whose answers are data.
 
-Both send one prompt with `output` to a `side_agent`, which records into the same trace.
+Each method sends one prompt with `output` to a `side_agent`, which records in the agent's trace.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Records(list[T]):
 async def extract(ask: Ask, message: Any, shape: Any) -> Any:
     """See `Agent.extract`."""
     if message is None or (isinstance(message, str) and not message.strip()):
-        raise invalid("message", message, "text, or another message for chat(), to extract from")
+        raise invalid("message", message, "text, or another message that chat() accepts")
     output = output_of(shape)
     result = await ask(message, origin={"source": "extract"}, output=output)
     value = _data(result, output.type_name)

@@ -1,8 +1,8 @@
 """Plans: the model writes a list of steps, keeps it up to date while it works, and sees it in each request.
 
-A conversation's plan is the result of the last `update_plan` in its history. So each branch, fork and saved
-conversation has its own plan, and undoing a turn restores the previous plan. Only the user's later changes are kept
-here.
+A conversation's plan is the result of the last `update_plan` call in its history. Each branch, fork and saved
+conversation therefore has its own plan, and undoing a turn restores the previous plan. This module keeps
+only newer changes, which are not in the history yet.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _EDITED = "The user has changed the plan. Follow it as it is now."
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step of the plan. The note has its result, or the reason why it was dropped."""
+    """One step of the plan. `note` is the step's result, or the reason it was dropped."""
 
     step: str
     status: StepStatus = "pending"
@@ -127,7 +127,7 @@ def _one_line(text: Any) -> str:
 
 
 def revised(old: Iterable[Step], new: Iterable[Step]) -> list[Step]:
-    """Return the new plan with the old steps that it omits: done steps stay done, open ones become "dropped".
+    """Return the new plan, plus the old steps that it omits. Done steps stay done, and open steps become "dropped".
 
     >>> print(write_plan(revised([Step("a", "done"), Step("b", "doing")], [Step("c", "doing")])))
     1. [done] a
@@ -200,7 +200,7 @@ class Plans(Toolset):
         self._set(history, steps, None)
 
     def copy(self, history: ContextManager, other: ContextManager) -> None:
-        """Copy the user's changes to the plan from a conversation to its copy."""
+        """Copy the user's changes to a conversation's plan to a copy of the conversation."""
         newer = self._newer.get(history)
         if newer is not None and newer.run_id is None and newer.steps is self.plan_of(history):
             self._set(other, newer.steps, None)
@@ -210,7 +210,7 @@ class Plans(Toolset):
         return _INSTRUCTIONS[self.plan_first]
 
     def reminder(self) -> str:
-        """See `Toolset`. Shows the plan while a step is open, or after the user has changed it."""
+        """See `Toolset`. Returns the plan while a step is open, or after the user has changed the plan."""
         steps, newer = self.current(), self._newer.get(_conversation())
         is_edited = newer is not None and newer.run_id is None and newer.steps is steps
         if not steps or not (is_edited or _is_open(steps)):
@@ -235,7 +235,7 @@ class Plans(Toolset):
 
 
 def plans_of_agent(plan: bool | Literal["first"], approve_plan: bool) -> list[Plans]:
-    """Return the toolsets for these arguments of `Agent`."""
+    """Return the toolsets that these arguments of `Agent` require: one `Plans`, or none."""
     check_choice("plan", plan, (True, False, "first"))
     check_type("approve_plan", approve_plan, bool)
     return [Plans(approve_plan, plan == "first")] if plan or approve_plan else []

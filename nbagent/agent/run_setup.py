@@ -40,7 +40,7 @@ def limits_of_agent(limits: Limits | None, config: AgentConfig | None) -> Limits
 
 
 def limits_of_run(limits: Limits | None, max_iterations: int | None, of_agent: Limits) -> Limits:
-    """Return a run's limits. They override the agent's limits."""
+    """Return a run's limits. `limits` and `max_iterations` override the agent's limits."""
     check_type("limits", limits, Limits, optional=True, fix="Pass Limits(...).")
     limits = of_agent if limits is None else limits.or_else(of_agent)
     return limits if max_iterations is None else replace(limits, max_iterations=max_iterations)
@@ -60,7 +60,7 @@ def executor_of_run(agent: Any, offer: Offer, timeout: float | None) -> ToolExec
 
 
 def options_of_requests(options: Mapping[str, Any], temperature: float | None) -> dict[str, Any]:
-    """Return the request options of a run. Raises `ConfigurationError` for unknown ones."""
+    """Return the request options of a run. Raises `ConfigurationError` for unknown options."""
     if "handler" in options:
         raise ConfigurationError("chat_stream() has no handler. Iterate over its events, or use chat(handler=...).")
     check_request_options(options, others=("max_iterations", *RunOptions.__optional_keys__))

@@ -29,7 +29,7 @@ def keyless_note(provider: LLMProvider) -> str:
 
 
 def agent_summary(agent: Any, provider: Any) -> list[tuple[str, str]]:
-    """Return `(label, text)` for each line about an `Agent`. Calls no model and changes nothing.
+    """Return `(label, text)` for each line about an `Agent`. This calls no model and changes nothing.
 
     `provider` is the user's argument: an `LLMProvider`, or another value that `resolve` accepts.
     """

@@ -1,7 +1,7 @@
 """`df.agent.map(…)`: `Agent.map` as a method of a Series or DataFrame.
 
-Importing this module adds it to pandas. `%load_ext nbagent` and the first `Agent` also do so if pandas is already
-loaded. If a DataFrame has a column `agent`, `df.agent` is that column.
+Importing this module adds `df.agent` to pandas. `%load_ext nbagent` and the first `Agent` also add it if pandas is
+already loaded. If a DataFrame has a column `agent`, `df.agent` is that column.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class AgentAccessor:
-    """Sends each row of this data to an agent: the argument `agent`, or else the notebook's variable `agent`.
+    """Sends each row of this data to the argument `agent` or, by default, to the notebook's variable `agent`.
 
     >>> await df.agent.map("Is this review positive? {text}")               # doctest: +SKIP
     """
@@ -49,7 +49,7 @@ class AgentAccessor:
 
 
 class _Attribute:
-    """The attribute `agent` of both classes. With pandas' own registration, it would hide a column of that name."""
+    """The attribute `agent` of both classes. pandas' own registration would hide a column of that name."""
 
     def __get__(self, data: Any, kind: type | None = None) -> Any:
         if data is None:

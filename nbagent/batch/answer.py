@@ -31,7 +31,7 @@ class Answer:
 
     @property
     def is_final(self) -> bool:
-        """Whether a checkpoint keeps this answer. If not, its row is sent again."""
+        """Whether a checkpoint keeps this answer. If not, the row is sent again."""
         if self.status == "blocked":
             return bool(self.input_tokens)  # without tokens, one of the agent's guards blocked it, not the provider
         return self.status in ("ok", "truncated")

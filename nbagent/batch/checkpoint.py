@@ -2,7 +2,7 @@
 
 A row's key is a hash of everything that determines its answer (see `rows`), so one file can keep the answers of many
 maps. Each answer is saved before the next row is sent, so a killed process loses only the rows in progress. Several
-processes may use one file at the same time. Each skips the rows that were answered before it started.
+processes may use one file at the same time. Each process skips the rows that were answered before it started.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def read_checkpoint(path: str | os.PathLike[str]) -> DataFrame:
 
     The columns are `key` (a hash of everything that determines the answer), `question` (the beginning of the prompt),
     `model`, `answered` (the time), `answer` (the model's text), and the columns of `Agent.map`. You can read the file
-    while a map writes it.
+    while a map writes to it.
 
     Raises `ConfigurationError` if the file is missing or is not a checkpoint, and `StoreError` if it can't be read.
 

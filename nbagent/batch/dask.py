@@ -42,7 +42,7 @@ _LOST = (OSError, RuntimeError, KeyError, KilledWorker, FutureCancelledError)
 
 
 class DaskEngine:
-    """Sends rows from the workers of `client`, `batch.concurrency` at a time in total."""
+    """Sends rows from the workers of `client`. In total, `batch.concurrency` rows are sent at a time."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -71,7 +71,7 @@ def pickled(batch: Batch) -> bytes:
     except Exception as error:  # noqa: BLE001  a user's object may raise anything when it is pickled
         raise ConfigurationError(
             f"This map can't be sent to Dask workers: {error}. Tools, output types and options are sent with "
-            "cloudpickle. Open files, connections and agents inside the functions that use them."
+            "cloudpickle. Open files and connections, and create agents, inside the functions that use them."
         ) from None
 
 
@@ -120,7 +120,7 @@ class _Cluster:
                 account.add(Usage(answer.input_tokens or 0, answer.output_tokens or 0), answer.cost)
             return answer
         lost = f"{MAX_LOSSES} workers were lost while they sent this row"
-        return Answer(row.key, "error", error=f"{lost}. Check their logs: it may be too large for their memory.")
+        return Answer(row.key, "error", error=f"{lost}. Check their logs: the row may be too large for their memory.")
 
     async def _ask_worker(self, row: bytes) -> bytes:
         worker = await self._least_busy()

@@ -30,7 +30,7 @@ class RowSender:
         except AuthenticationError as error:
             raise ConfigurationError(
                 f"A Dask worker can't use {batch.provider.provider_name}: {error.message}. Keys are not sent to "
-                "workers. Set the key in their environment."
+                "workers. Set the key in the workers' environment."
             ) from None
         self._session_id = new_id("session")
         self._has_sent_environment = False
@@ -39,9 +39,9 @@ class RowSender:
         self._rates, self._workers = ExitStack(), 0
 
     async def ask(self, row: bytes, workers: int) -> bytes:
-        """Return the answer to a row, or its error, with its trace rows.
+        """Return a row's answer or error, together with its trace.
 
-        `workers` is the number of workers that share the rates.
+        `workers` is the number of workers that share the rate limits.
         """
         if workers != self._workers:
             self._rates.close()

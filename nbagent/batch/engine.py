@@ -17,7 +17,7 @@ from nbagent.trace.trace import Trace
 
 
 class RowAgent(Protocol):
-    """The agent for rows, from `Agent.row_agent`."""
+    """The agent that sends rows, created by `Agent.row_agent`."""
 
     #: Counts its runs' spending, in addition to the batch's budget.
     budget: Budget | None
@@ -44,11 +44,11 @@ class Batch:
     """The settings of one map, without its rows.
 
     - `new_agent`: creates an agent, which sends one row at a time
-    - `options`: further arguments of each row's `chat`
+    - `options`: further arguments of `chat` for each row
     - `output`: the type of the answers' data, or None
-    - `raises`: raise a row's error instead of recording it
+    - `raises`: whether a row's error is raised instead of being recorded
     - `rpm`, `tpm`: requests and tokens per minute, if the user set them
-    - `note`: shows in the progress bar what the map is waiting for
+    - `note`: a function that shows, in the progress bar, what the map is waiting for
     """
 
     new_agent: Callable[[], RowAgent]

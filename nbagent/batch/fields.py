@@ -1,8 +1,8 @@
 """Turns a value of an output type into a row of typed columns.
 
-Each field of a pydantic model is a column, and so are nested fields, such as `address.city`. Text has the pandas
-string type, whole numbers `Int64`, numbers `Float64`, flags `boolean`, times `datetime64[us, UTC]`. Lists, dicts and
-unions stay Python objects. A type that is not a model has one column, `answer`.
+Each field of a pydantic model is a column, and so are nested fields, such as `address.city`. The dtypes are the pandas
+string type for text, `Int64` for whole numbers, `Float64` for other numbers, `boolean` for flags, and `datetime64[us,
+UTC]` for times. Lists, dicts and unions stay Python objects. A type that is not a model has one column, `answer`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def row_of(output: Any, value: Any) -> dict[str, Any]:
 def read_row(output: Any, text: str) -> dict[str, Any]:
     """Return the value in the model's text as a row.
 
-    Raises the validators' errors if the type no longer accepts it.
+    Raises the validators' errors if the type no longer accepts the value.
     """
     return row_of(output, output_of(output).read(text))
 
@@ -51,7 +51,7 @@ def columns_of(
 def exploded(frame: pd.DataFrame, name: str, output: Any) -> pd.DataFrame:
     """Return a frame with a row for each item of the lists in a column. Items that are models become columns.
 
-    Rows without items are kept, with NA. Items of one row have the same index.
+    Rows without items are kept, with NA. Items from the same row have the same index.
     """
     item, prefix, kinds = _items(output, name)
     rows = frame.explode(name)
@@ -67,7 +67,10 @@ def exploded(frame: pd.DataFrame, name: str, output: Any) -> pd.DataFrame:
 
 
 def columns_of_items(output: Any, name: str) -> list[str]:
-    """Return the columns that replace a column in `exploded`. Raises `ConfigurationError` if it has no lists."""
+    """Return the names of the columns that replace a column in `exploded`.
+
+    Raises `ConfigurationError` if the column does not contain lists.
+    """
     return list(_items(output, name)[2])
 
 

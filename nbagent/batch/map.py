@@ -49,7 +49,7 @@ ANSWER_TOKENS = 200
 
 
 class MapAgent(Protocol):
-    """`Agent.map`'s interface to an agent."""
+    """The parts of an agent that `Map` uses."""
 
     budget: Budget | None
     bar_watchers: list[Callable[[str], None]]
@@ -85,7 +85,7 @@ class Unfinished(dict[str, Answer]):
 
 
 class Map:
-    """One call of `Agent.map`, with its arguments: the rows, their settings and the answers so far.
+    """One call of `Agent.map`: its arguments, its rows and the answers so far.
 
     In an evaluation, `repeat` is the number of the repetition.
     """
@@ -121,7 +121,7 @@ class Map:
         for name, rate in (("rpm", rpm), ("tpm", tpm)):
             check_number(name, rate, above=0, optional=True)
         if explode is not None and output is None:
-            raise ConfigurationError(f"explode={explode!r} requires output, with a field of that name that is a list.")
+            raise ConfigurationError(f"explode={explode!r} requires an output type with a list field of that name.")
         self._path = None if checkpoint is None else checked_path(checkpoint)
         self._engine, self._is_batch = chosen_engine(engine, self._path), engine == "batch"
         self._agent, self._progress, self._allow_partial = agent, progress, allow_partial
@@ -147,7 +147,7 @@ class Map:
         self._answers = {row.key: Answer(row.key, row.status, error=row.problem) for row in self._rows if row.problem}
         to_frame(data.index[:0], [], {}, output, explode)  # raises for an invalid output or explode
         if self._batch.raises and (failed := [row.problem for row in self._rows if row.status == "error"]):
-            raise ConfigurationError(f"{len(failed)} rows can't be sent. The first one: {failed[0]}")
+            raise ConfigurationError(f"{len(failed)} rows can't be sent. The first problem: {failed[0]}")
 
     def _preview(self, content: Any) -> Preview:
         """Return the request for a row. Raises `ConfigurationError` for invalid options, tools and budgets."""
@@ -160,7 +160,7 @@ class Map:
         return self.frames([len(self._rows)])[0]
 
     def frames(self, lengths: Iterable[int]) -> list[pd.DataFrame]:
-        """Return the answers so far in frames of these lengths."""
+        """Return the answers so far as frames of these lengths."""
         keys = [row.key for row in self._rows]
         return [
             to_frame(self._index[start:end], keys[start:end], self._answers, self._output, self._explode)
@@ -217,7 +217,10 @@ class Map:
         return self.frame()
 
     def forget(self) -> None:
-        """Delete the answers kept in memory, unless some rows must be sent again. Call this once they are returned."""
+        """Delete the answers kept in memory, unless some rows must be sent again.
+
+        Call this when the answers can be returned.
+        """
         failed = sum(answer.status == "error" for answer in self._answers.values())
         if self._path is None and not self._left() and not failed:
             self._agent.unfinished.forget(row.key for row in self._rows)
@@ -288,9 +291,9 @@ class Map:
         else:
             return
         text = f"{len(rows):,} rows may cost about ${estimate.cost:,.2f} ({estimate.assumption}), and {cap}"
-        rest = "Rows beyond that are left, and the same call continues with them"
+        rest = "Rows beyond that are not sent until you repeat the call"
         if not await agrees("map", f"{text}. {rest}. Start?", self._agent.tool_executor.approver):
-            raise ConfigurationError(f"{text}. Nothing was sent. Allow more, or pass allow_partial=True. {rest}.")
+            raise ConfigurationError(f"{text}. Nothing was sent. Raise this limit, or pass allow_partial=True. {rest}.")
 
 
 async def gathered(data: Any, engine: Any) -> tuple[Any, Callable[[Map], Any] | None]:
@@ -321,7 +324,7 @@ def _model_settings(provider: LLMProvider, requested: Mapping[str, Any]) -> list
 
 
 def chosen_engine(engine: Any, checkpoint: Path | None) -> Engine:
-    """Return the engine for `Agent.map`'s argument. Raises `ConfigurationError` for an invalid one."""
+    """Return the engine that `engine` selects. Raises `ConfigurationError` for an invalid value."""
     if engine is None:
         return LiveEngine()
     if isinstance(engine, str) and engine == "batch":

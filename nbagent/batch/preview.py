@@ -18,7 +18,7 @@ SAMPLES, LINE_CHARS, BLOCK_CHARS = 3, 160, 4000
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A rough count of a map's tokens, and their price in US dollars, or None if it is unknown.
+    """A rough estimate of a map's tokens and of their price in US dollars (None if unknown).
 
     `assumption` explains the assumed length of the answers.
     """
@@ -31,13 +31,14 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MapPreview:
-    """A preview of a map. Nothing was sent. It displays itself in a notebook, and `print` shows it as text.
+    """A preview of a map, for which nothing was sent. A notebook displays it as a table, and `print` shows it as text.
 
     - `samples`: the first three requests, each with `messages`, `functions` and `options`
-    - `rows`, `requests`: rows of the data, and the requests that they need; equal rows are sent once
-    - `answered`: rows that are answered in the checkpoint or by an unfinished map
-    - `skipped`, `failed`: rows without a value, and rows that can't be sent, for example because a file is missing
-    - `estimate`: `input_tokens`, `output_tokens`, and `cost` in US dollars or None
+    - `rows`, `requests`: the number of rows, and of the requests that they need. Equal rows are sent once.
+    - `answered`: the number of rows with an answer from the checkpoint or from an unfinished map
+    - `skipped`, `failed`: the number of rows without a value, and of rows that can't be sent, for example because a
+      file is missing
+    - `estimate`: the estimated `input_tokens`, `output_tokens`, and `cost` in US dollars or None
     """
 
     samples: Sequence[Preview]

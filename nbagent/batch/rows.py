@@ -28,7 +28,7 @@ class Row:
     - `key`: a hash of everything that determines its answer
     - `content`: the message for `Agent.chat`. Files are read only when the row is sent.
     - `status`: "left"; for rows that are never sent, "skipped" (a value is missing) or "error" (a value is invalid)
-    - `problem`: the reason why it is never sent, as a sentence
+    - `problem`: the reason the row is never sent, as a sentence
     """
 
     key: str
@@ -47,9 +47,10 @@ class Row:
 
 
 def rows_of(data: pd.Series[Any] | pd.DataFrame, prompt: str | None, settings: Mapping[str, Any]) -> list[Row]:
-    """Return a prompt for each row of the data. The keys also depend on `settings`: model, options, schema.
+    """Return a prompt for each row of the data.
 
-    Raises `ConfigurationError` if the prompt names no column, or one that the data does not have.
+    The keys also depend on `settings`, such as the model, the options and the schema. Raises `ConfigurationError` if
+    the prompt names no column, or names a column that the data does not have.
     """
     check_data(data)
     shared = json_text(settings)

@@ -1,4 +1,4 @@
-"""`evaluate`: agents answer the rows of a frame, and scorers score the answers. `compare` has no scorers."""
+"""`evaluate`: agents answer the rows of a frame, and scorers score the answers. `compare` only collects the answers."""
 
 from __future__ import annotations
 
@@ -72,14 +72,14 @@ async def evaluate(
     - `agents`: a dict of agents by name
     - `frame`, `prompt`, `output`, `options`: as for `Agent.map`. All agents and judges share one budget.
     - `scorers`: a dict of scorers by name: `exact(column)`, `matches(regex)`, `judge(agent, prompt)`, or a function of
-      a row or of `(answer, expected)` that returns True or False, or a number
-    - `expected`: the column that is passed to functions of `(answer, expected)`
-    - `repeats`: how often each agent answers each row
+      a row or of `(answer, expected)` that returns True, False or a number
+    - `expected`: the column whose values are passed to functions of `(answer, expected)`
+    - `repeats`: how many times each agent answers each row
 
-    If an agent can't send any request, for example because it has no key, its rows have the error, and the other agents
-    continue. If no agent can send one, the error is raised. Raises `ConfigurationError` before the first request if a
-    scorer is invalid, or if the frame already has one of the columns that are added. `evaluate_sync` is the blocking
-    variant.
+    If an agent can't send any request, for example because it has no key, its rows contain the error, and the other
+    agents continue. If no agent can send a request, the first agent's error is raised. Raises `ConfigurationError`
+    before the first request if a scorer is invalid, or if the frame already has one of the columns that are added.
+    `evaluate_sync` is the blocking variant.
 
     >>> result = await nbagent.evaluate(                                        # doctest: +SKIP
     ...     {"small": small, "large": large}, reviews, "Is this review good or bad? {text}",
@@ -98,7 +98,7 @@ async def evaluate(
     inputs = frame.to_frame(frame.name or "value") if isinstance(frame, pd.Series) else frame
     added = next(iter(entrants.values())).rows(1).columns
     if taken := [name for name in inputs.columns if name in (*FIRST, *added, *scorers)]:
-        raise ConfigurationError(f"frame: the evaluation adds columns with the names {taken}. Rename yours.")
+        raise ConfigurationError(f"frame: the evaluation adds columns with the names {taken}. Rename the frame's.")
     await side_by_side(entrant.ask() for entrant in entrants.values())
     _raise_if_all_failed(entrants)
     parts = []

@@ -42,12 +42,13 @@ class Evaluation:
     traces: tuple[Trace, ...] = ()
 
     def summary(self) -> pd.DataFrame:
-        """Return a row for each agent: rows, failed rows, and each scorer's mean and 95 % interval (`_low`, `_high`).
+        """Return a row for each agent, with each scorer's mean and its 95 % interval (`_low`, `_high`).
 
-        The tokens, cost and mean seconds of the answered rows follow. If a value is missing, so is the sum. Failed rows
-        have no score. A row's repeats are averaged first, because they are not independent, so the interval is
-        computed from one mean per row. For True and False, it is Wilson's interval; for numbers, it is a percentile
-        bootstrap of 2,000 samples (see `nbagent.evaluation.intervals` for the sources).
+        The row also has the numbers of rows and failed rows, and the tokens, cost and mean seconds of the answered
+        rows. If a value is missing, the sum is missing. Failed rows have no score. A row's repeats are averaged first,
+        because they are not independent, so the interval is computed from one mean per row. It is Wilson's interval for
+        True and False, and a percentile bootstrap interval from 2,000 samples for numbers.
+        `nbagent.evaluation.intervals` names the sources.
         """
         return pd.DataFrame([self._summary_of(name) for name in self.models], index=pd.Index(self.models, name="agent"))
 
@@ -77,7 +78,7 @@ class Evaluation:
         return means.dropna().astype(float)
 
     def interval(self, agent: str, name: str) -> tuple[float, float]:
-        """Return the 95 % interval of an agent's mean score, seconds, tokens or cost; NaN for too few values."""
+        """Return the 95 % interval of an agent's mean score, seconds, tokens or cost. NaN means too few values."""
         means = self._by_row(agent, name)
         if means.empty:
             return float("nan"), float("nan")
@@ -104,9 +105,9 @@ class Evaluation:
         return self.frame[failed.to_numpy(dtype=bool)]
 
     def plot(self) -> list[Axes]:
-        """Plot each agent's mean as a dot, with its 95 % interval as a line, for each scorer.
+        """For each scorer, plot each agent's mean as a dot, with its 95 % interval as a line.
 
-        Without scorers, plot the seconds, tokens and, if known and not 0, dollars per row. Needs the `plot` extra.
+        Without scorers, plot the seconds, tokens and, if known and not 0, dollars per row. Requires the `plot` extra.
 
         >>> (await nbagent.compare({"small": small, "large": large}, prompts)).plot()      # doctest: +SKIP
         """
@@ -132,7 +133,7 @@ class Evaluation:
 
     @property
     def trace(self) -> Trace:
-        """The agents' traces combined, with all of their runs. Its `runs` and `frame` share the column `run_id`."""
+        """The agents' traces combined, with all of their runs. `trace.runs` and `frame` share the column `run_id`."""
         return Trace.concat(self.traces)
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
 """Scorers of an evaluation's answers: functions, `exact`, `matches` and `judge`.
 
-A function receives a row with the columns of the frame and the answers, or `(answer, expected)`. It returns True or
-False, or a number.
+A function receives either a row, with the columns of the frame and the answers, or `(answer, expected)`. It returns
+True, False or a number.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def exact(column: str, answer: str = "answer") -> Callable[[Row], bool | None]:
     - `answer`: the column with the answers; with `output=Model`, one of its fields
 
     If either is a boolean, a number or a time, both are read as such. A time without a zone is UTC, and a date means
-    midnight. Otherwise both are compared as text without surrounding space.
+    midnight. Otherwise both are compared as text, without surrounding whitespace.
 
     >>> exact("label")({"answer": "good\\n", "label": "good"}), exact("label")({"answer": "5", "label": 5.0})
     (True, True)
@@ -105,7 +105,7 @@ class Judge:
         """Return a judgement for each row, or None for rows without one."""
         judgements = await self.agent.map(rows.reset_index(drop=True), self.prompt, self.output, **options)
         if len(rows) and judgements["answer"].isna().all():
-            raise ConfigurationError(f"The judge answered no row. The first error: {judgements['error'].iloc[0]}")
+            raise ConfigurationError(f"The judge answered none of the rows. First error: {judgements['error'].iloc[0]}")
         return [None if pd.isna(value) else value for value in judgements["answer"]]
 
 

@@ -1,10 +1,10 @@
-"""The six commands on notes. Names and parameters match Claude's memory tool; the results are our own.
+"""The six commands on notes. Names and parameters match Claude's memory tool, but the results differ.
 
 https://platform.claude.com/docs/en/agents-and-tools/tool-use/memory-tool
 
 Each result names the version of the notes that it shows or writes. A conversation can change a note only if it has seen
-the current version. Otherwise the command is refused, so no change is lost. The
-conversation itself shows what it has seen, so this works even after undo, fork and load.
+the current version. Otherwise the command is refused, so no change is lost. The versions that it has seen are read from
+its messages, so this works even after undo, fork and load.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Commands:
         return self._put(note.path, note.text.replace(old_str, new_str))
 
     def insert(self, path: str, insert_line: int, insert_text: str) -> str:
-        """Add lines after a line. Line 0 is the beginning."""
+        """Add lines after a line. Line 0 is the beginning of the note."""
         note = self._seen_note(path)
         lines = _lines(note)
         if not 0 <= insert_line <= len(lines):

@@ -28,7 +28,8 @@ def as_frame(notes: Iterable[Note]) -> pd.DataFrame:
 def apply_edits(frame: pd.DataFrame, shown: Mapping[str, Note], notes: Notes) -> None:
     """Write the changes that an edited frame makes to the notes in `shown`, which maps paths to notes.
 
-    Raises `ConfigurationError` if one of these notes has changed since. The transaction is then rolled back.
+    Raises `ConfigurationError` if one of these notes has changed in the meantime. The transaction is then rolled
+    back.
     """
     edited: dict[str, str] = {}
     for given, text in zip(frame["path"], frame["text"], strict=True):

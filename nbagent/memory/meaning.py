@@ -28,7 +28,7 @@ class Meaning:
         self._vectors: dict[tuple[str, int], NDArray[np.float64]] = {}
 
     def nearest(self, query: str, notes: Iterable[Note]) -> list[Note]:
-        """Return the notes by cosine similarity to the query, closest first.
+        """Return the notes sorted by cosine similarity to the query, closest first.
 
         Raises the embedding function's errors, and `ConfigurationError` if it does not return a vector for each text.
         """
@@ -56,7 +56,7 @@ class Meaning:
 
 
 def fused(*rankings: Sequence[str]) -> list[str]:
-    """Merge rankings: items near the top of several come first.
+    """Merge rankings: items near the top of several rankings come first.
 
     >>> fused(["a", "b"], ["b", "c"])
     ['b', 'a', 'c']

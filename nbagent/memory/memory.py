@@ -62,22 +62,23 @@ _INSTRUCTIONS = {
 
 
 class Memory(Toolset):
-    """Notes in a SQLite file, which an agent keeps across conversations and kernels, for `agent.use`.
+    """A toolset of notes that an agent keeps in a SQLite file, across conversations and kernels, for `agent.use`.
 
-    The model finds notes with `search_memory`, and reads and writes them with the tool `memory`, which has the commands
-    of Claude's memory tool. Claude uses its own tool, and other models use an ordinary one. Each request ends with an
-    index of the newest notes. Notes are data: they give the model no rights, and tools still need approval. All users
-    of an agent share its notes, and so do all clients of a server.
+    The model finds notes with the tool `search_memory`. It reads and writes notes with the tool `memory`, which has the
+    commands of Claude's memory tool. Claude sees its built-in tool, and other models see an ordinary tool. Each request
+    ends with an index of the newest notes. Notes are data: they give the model no rights, and tools still
+    need approval. All users of an agent share its notes, and so do all clients of a server.
 
     Args:
-        path: the file. It is created with the first note, and only its owner can read it. It is not encrypted. Put it
+        path: the file. The first note creates the file, and only its owner can read it. It is not encrypted. Put it
             on a local disk: SQLite's locks don't work on most network drives. Several kernels may use it at the same
             time.
         scope: "user" notes are the same wherever you work. "project" notes belong to the current project's folder,
-            which is the nearest folder with a `.git`, or else the current one. One file can contain both, separately.
+            which is the nearest folder with a `.git`, or else the current folder. One file can contain both kinds of
+            notes, and keeps them separate.
         write: whether the model may change notes. With "ask", each change needs approval. With True, none does. With
             False, the model can only read. Each change is a call in `agent.trace.tool_calls`.
-        index_tokens: the approximate size of the index in tokens; 0 for none.
+        index_tokens: the approximate size of the index in tokens. With 0, there is no index.
         embed: a function that returns a vector for each of up to 100 texts, with an embedding model of your choice.
             `search_memory` then finds notes by meaning as well as by words. The notes are sent to that model, and the
             vectors stay in memory.

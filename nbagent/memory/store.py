@@ -50,7 +50,7 @@ FORMAT = SQLiteFormat("agents' notes", "nbme", version=2, tables=_TABLES)
 
 
 def checked_note_path(path: str) -> str:
-    """Return the path of a note or folder without a final `/`. Raises `ConfigurationError` unless it is in `ROOT`.
+    """Return the path of a note or folder without a final `/`. Raises `ConfigurationError` if it is outside `ROOT`.
 
     >>> checked_note_path("/memories/team/")
     '/memories/team'
@@ -62,7 +62,7 @@ def checked_note_path(path: str) -> str:
 
 
 class Note(NamedTuple):
-    """A note. `run_id` is the run that wrote it last, or None if the user did."""
+    """A note. `run_id` is the run that last wrote the note, or None if the user did."""
 
     path: str
     text: str
@@ -125,7 +125,7 @@ class Notes:
         return count, [(path, text) for path, text in self._rows(query, most=most, chars=chars)]
 
     def put(self, path: str, text: str, run_id: str | None) -> Note:
-        """Write a note, replacing a note at the same path. Raises `ConfigurationError` if it is refused."""
+        """Write a note, replacing any note at the same path. Raises `ConfigurationError` if the note is refused."""
         text = _checked_text(path, text)
         ((size, is_nested),) = self._rows(_OTHERS, path=path)
         if is_nested or path == ROOT:
@@ -145,7 +145,7 @@ class Notes:
         """Return the best notes for a query, each with its path and an excerpt around the match.
 
         A query word also matches the beginning of a word. If no word matches, the whole query is searched for, even
-        inside words, because some languages have no spaces.
+        inside words, because some languages don't put spaces between words.
         """
         words = re.findall(r"\w+", query)
         found = self._rows(
@@ -162,7 +162,7 @@ class Notes:
 
 
 class NoteFile:
-    """A file of notes. It is created with the first note, and only its owner can read it."""
+    """A file of notes. The first note creates the file, and only its owner can read it."""
 
     def __init__(self, path: Path, scope: str) -> None:
         self.path, self.scope = path, scope

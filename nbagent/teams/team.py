@@ -38,11 +38,11 @@ class Team(Agent):
     """Several agents in one conversation. Use `chat`, cells, panels and `as_tool` as with any agent.
 
     Args:
-        members: the agents by name. The beginning of a member's system prompt tells the others its purpose.
+        members: the agents by name. The others see the beginning of a member's system prompt as its purpose.
         order: with "supervisor", the first member receives each prompt. It answers, or hands the conversation to
             another member with the tool `hand_over`. That member answers, or hands it back. With "round_robin", the
             members speak in turn, and the last answer is the result.
-        rounds: how often each member speaks in a round robin.
+        rounds: how many times each member speaks in a round robin.
         options: as for `Agent`, except the model and the tools, which come from the members. The system prompt is for
             all members, and limits apply to all of them together.
 
@@ -165,7 +165,7 @@ class TeamSpeakers:
         self._order, self._rounds, self._answers = order, rounds, 0
 
     def call_on(self, name: str) -> None:
-        """Let this member speak next. The run spends from this member's budget until another one speaks."""
+        """Let this member speak next. The run spends from this member's budget until another member speaks."""
         self.following = name
         self._run.spent.count_for(*self.members[name].budgets)
 
@@ -182,7 +182,7 @@ class TeamSpeakers:
         return [LLMMessage("system", member.system), *(_as_heard(message, self.speaker) for message in messages)]
 
     def passes_on(self) -> bool:
-        """Return whether another member speaks after this answer."""
+        """If another member speaks after this answer, call on that member and return True."""
         self._answers += 1
         if self._order != "round_robin" or self._answers >= self._rounds * len(self.members):
             return False

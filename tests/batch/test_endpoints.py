@@ -103,7 +103,7 @@ async def test_a_failed_batch_leaves_its_reason_and_is_submitted_again(tmp_path)
 
 async def test_the_batch_engine_requires_an_endpoint_and_a_checkpoint(tmp_path):
     agent = Agent(create_provider("qwen", api_key=KEY))
-    with pytest.raises(ConfigurationError, match="no batch endpoint for qwen. Use openai, claude, gemini"):
+    with pytest.raises(ConfigurationError, match="no batch endpoint for qwen. Use one of openai, claude, gemini"):
         await agent.map(ROWS, engine="batch", checkpoint=tmp_path / "c.db")
     with pytest.raises(ConfigurationError, match="Pass checkpoint=path"):
         await agent.map(ROWS, engine="batch")

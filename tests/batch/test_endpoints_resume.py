@@ -64,7 +64,7 @@ async def test_stopping_leaves_the_batch_and_says_how_to_continue(model, tmp_pat
         with pytest.raises(asyncio.CancelledError) as stopped:
             await call
         notes = " ".join(stopped.value.__notes__)
-        assert "will continue. The same call" in notes
+        assert "will continue. To read the answers" in notes
         assert next(iter(server.batches)) in notes
         agent = agent_at(server, model)
         assert await cancel(agent, tmp_path / "c.db") == 1

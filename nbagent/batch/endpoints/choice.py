@@ -26,6 +26,6 @@ def endpoint_for(provider: Any) -> Endpoint:
     else:
         provider_name = getattr(provider, "provider_name", type(provider).__name__)
     raise ConfigurationError(
-        f"engine='batch': nbagent has no batch endpoint for {provider_name}. Use {', '.join(ENDPOINTS)}, or omit "
-        "engine to send the rows now."
+        f"engine='batch': nbagent has no batch endpoint for {provider_name}. Use one of {', '.join(ENDPOINTS)}, "
+        "or omit engine to send the rows now."
     )

@@ -19,7 +19,7 @@ _LISTED, _CLOCK_SKEW = 100, 60.0
 
 
 class ClaudeEndpoint(Endpoint):
-    """`/v1/messages/batches`."""
+    """Claude's batch endpoint: `/v1/messages/batches`."""
 
     max_requests = 100_000
 
@@ -31,9 +31,11 @@ class ClaudeEndpoint(Endpoint):
         return str(batch["id"])
 
     async def find(self, tag: str, submitted_at: float, count: int, known: Set[str]) -> str | None:
-        """See `Endpoint`. Claude stores no tag, so this finds the first unknown batch of that time and size.
+        """See `Endpoint`.
 
-        If it is the wrong one, its results are for other rows, and ours are sent live.
+        Claude stores no tag, so this finds the first unknown batch that was created after `submitted_at` and has
+        `count` requests. If that batch is the wrong one, its results don't belong to these rows, and these rows are
+        sent live.
         """
         listed = await self.provider.call(f"{_PATH}?limit={_LISTED}")
         for batch in reversed(listed["data"]):  # the latest comes first
@@ -44,7 +46,7 @@ class ClaudeEndpoint(Endpoint):
         return None
 
     async def state(self, batch_id: str) -> State:
-        """See `Endpoint`. Until a batch ends, Claude counts all its requests as processing."""
+        """See `Endpoint`. Until a batch ends, Claude reports all its requests as processing."""
         batch = await self.provider.call(f"{_PATH}/{batch_id}")
         counts = batch["request_counts"]
         total = sum(counts.values())

@@ -17,7 +17,7 @@ Phase = Literal["running", "ended", "cancelled", "failed"]
 
 
 class BatchRequest(NamedTuple):
-    """A row's request, with the body for the live endpoint."""
+    """A row's key, and the request body for the live endpoint."""
 
     key: str
     body: bytes
@@ -27,10 +27,10 @@ class BatchRequest(NamedTuple):
 class State:
     """The state of a batch.
 
-    - `phase`: "cancelled" and "failed" batches may also have answers
-    - `done`, `total`: the provider's count of requests, which some providers report only at the end
+    - `phase`: the stage of the batch. "cancelled" and "failed" batches may also have answers.
+    - `done`, `total`: the numbers of finished requests and of all requests. Some providers report them only at the end.
     - `reason`: why the batch failed
-    - `files`: the files with its results, if the provider has such files
+    - `files`: the ids of the files with the results, if the provider writes files
     """
 
     phase: Phase
@@ -49,7 +49,7 @@ class Result(NamedTuple):
 
 
 class Endpoint(ABC):
-    """A batch endpoint, reached with the provider's key and connections."""
+    """A batch endpoint. Its requests use the provider's key and connections."""
 
     #: The maximum number of requests, and of bytes, in one batch.
     max_requests: ClassVar[int]
@@ -62,13 +62,13 @@ class Endpoint(ABC):
 
     @abstractmethod
     async def submit(self, tag: str, requests: Sequence[BatchRequest]) -> str:
-        """Send a batch once, without retries, and return the provider's id. `tag` is our name for it."""
+        """Send a batch once, without retries, and return the provider's id. `tag` is nbagent's name for the batch."""
 
     @abstractmethod
     async def find(self, tag: str, submitted_at: float, count: int, known: Set[str]) -> str | None:
         """Return the id of a batch whose submission received no response, or None if the batch did not arrive.
 
-        `submitted_at` is the time when it was sent (seconds since 1970), and `count` its number of requests. `known`
+        `submitted_at` is when the batch was sent, in seconds since 1970. `count` is its number of requests. `known`
         contains the provider's ids of all other batches.
         """
 
@@ -78,7 +78,7 @@ class Endpoint(ABC):
 
     @abstractmethod
     def results(self, batch_id: str, state: State) -> AsyncGenerator[Result]:
-        """Yield the results of a finished batch, in any order. Some may be missing."""
+        """Yield the results of a finished batch, in any order. Some results may be missing."""
 
     @abstractmethod
     async def cancel(self, batch_id: str) -> None:
@@ -86,5 +86,5 @@ class Endpoint(ABC):
 
 
 def joined(pieces: Iterable[bytes], before: bytes, after: bytes) -> bytes:
-    """Join encoded JSON values into a list, between the beginning and the end of a body."""
+    """Join encoded JSON values with commas, and put the text `before` and `after` around them."""
     return before + b",".join(pieces) + after

@@ -2,8 +2,9 @@
 
 It works in two passes. The first builds each row's request, as a live run would, and submits the requests in batches
 within the provider's limits. No run waits for the answers, so only one batch is in memory. When a batch is over, the
-second pass runs its rows in the usual loop, with the batch's answer to the first request. Traces, costs, checks and
-corrections therefore work as in any run. Unanswered rows, and further requests of a row, are sent live.
+second pass runs its rows in the usual loop, where the batch supplies the answer to each row's first request. Traces,
+costs, checks and corrections therefore work as in any run. Unanswered rows, and a row's further requests, are sent
+live.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ LONGEST_WAIT_S = 60.0
 class BatchEngine:
     """Sends rows to a provider's batch endpoint. The checkpoint records the submitted batches.
 
-    If the engine is cancelled, the batches continue at the provider. Repeating the call reads them later. Raises
-    `ConfigurationError` if there is no checkpoint.
+    If the engine is cancelled, the batches continue at the provider. Repeat the call later to read their answers.
+    Raises `ConfigurationError` if there is no checkpoint.
     """
 
     def __init__(self, checkpoint: Path | None) -> None:
@@ -216,6 +217,7 @@ _REQUEST_OVERHEAD = 200
 def _left(waiting: Sequence[Sent], provider: str) -> str:
     ids = ", ".join(sent.batch_id or "not confirmed yet" for sent in waiting)
     return (
-        f"{len(waiting)} batch{'es' if len(waiting) > 1 else ''} at {provider} ({ids}) will continue. The same call "
-        "with the same checkpoint reads the answers. nbagent.batch.endpoints.cancel(agent, checkpoint) cancels them."
+        f"{len(waiting)} batch{'es' if len(waiting) > 1 else ''} at {provider} ({ids}) will continue. To read "
+        "the answers, repeat the call with the same checkpoint. To cancel the batches, call "
+        "nbagent.batch.endpoints.cancel(agent, checkpoint)."
     )

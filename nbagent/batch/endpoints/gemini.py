@@ -19,7 +19,7 @@ _PHASES = {"SUCCEEDED": "ended", "EXPIRED": "ended", "CANCELLED": "cancelled", "
 
 
 class GeminiEndpoint(Endpoint):
-    """`:batchGenerateContent` and `/batches`."""
+    """Gemini's batch endpoint: `:batchGenerateContent` and `/batches`."""
 
     #: Gemini sets no limit, but returns all answers in one body.
     max_requests = 10_000

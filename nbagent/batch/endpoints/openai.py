@@ -21,7 +21,7 @@ _PHASES: dict[Any, Any] = {"completed": "ended", "expired": "ended", "failed": "
 
 
 class OpenAIEndpoint(Endpoint):
-    """`/files` and `/batches`."""
+    """OpenAI's batch endpoint: `/files` and `/batches`."""
 
     max_requests = 50_000
 

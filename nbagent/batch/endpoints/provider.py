@@ -1,4 +1,4 @@
-"""`BatchedProvider`: the provider of rows whose first answer comes from a batch."""
+"""`BatchedProvider`: the provider used for rows whose first answer comes from a batch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ log = logging.getLogger("nbagent")
 class BatchedProvider(WrapperProvider):
     """Answers a row's first request from its batch, if possible, and sends all other requests live.
 
-    `result_of` receives a row's key, and returns the body of its answer or None.
+    `result_of` receives a row's key, and returns the body of the row's answer, or None.
     """
 
     inner: HTTPProvider

@@ -16,10 +16,10 @@ from nbagent.batch.checkpoint import Checkpoint
 class Sent:
     """A submitted batch.
 
-    - `tag`: our name for it
+    - `tag`: nbagent's name for the batch
     - `batch_id`: the provider's id, or None if it is unknown whether the batch arrived
     - `sent_at`: seconds since 1970
-    - `count`: the number of its requests
+    - `count`: the number of requests
     - `is_read`: whether its results are in the checkpoint
     """
 
@@ -85,7 +85,7 @@ class Submitted:
         self._run("UPDATE batches SET batch_id = ? WHERE tag = ?", batch_id, tag)
 
     def keep(self, tag: str, key: str, result: dict[str, Any] | None, was_cancelled: bool) -> None:
-        """Save a row's result, which is None if it failed."""
+        """Save a row's result, which is None if the request failed."""
         text = None if result is None else json.dumps(result)
         self._run(
             "UPDATE batch_rows SET result = ?, was_cancelled = ? WHERE key = ? AND tag = ?",
@@ -100,7 +100,7 @@ class Submitted:
         self._run("UPDATE batches SET is_read = 1 WHERE tag = ?", tag)
 
     def result(self, key: str) -> dict[str, Any] | None:
-        """Return a row's result, or None if it failed."""
+        """Return a row's result, or None if there is none."""
         found = self._run("SELECT result FROM batch_rows WHERE key = ?", key)
         return json.loads(found[0][0]) if found and found[0][0] is not None else None
 

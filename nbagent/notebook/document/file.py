@@ -25,8 +25,8 @@ class FileNotebook(NotebookDocument):
     """A notebook file of nbformat 3 or 4. Each change is saved immediately. The first change creates the file if it is
     missing.
 
-    The file's indentation, line endings and key order stay. Cell ids, which nbformat 4.5 requires, are added to older
-    files. If another program saves the file, that version is used.
+    Unchanged parts stay identical byte for byte, as do the file's indentation, line endings and key order. Only cell
+    ids, which nbformat 4.5 requires, are added to older files. If another program saves the file, that version is used.
 
     Cells run in the notebook's own kernel, in the file's folder. The first run starts the kernel, and the kernel ends
     with the `async with` block. `kernel` is the name of an installed kernel, by default the notebook's.
@@ -194,7 +194,10 @@ class FileNotebook(NotebookDocument):
         self._is_unsaved = self._waits
         if self._waits:
             return
-        text = json.dumps(self._data, **self._style)
+        # a number that `_float` kept is written as text between unique marks, which are then removed with its quotes
+        text = json.dumps(self._data, default=lambda number: f"\0{number.decode()}\0", **self._style)
+        if "\\u0000" in text:
+            text = re.sub(r'"\\u0000([^"]+)\\u0000"', r"\1", text)
         write_text(self.path, (text + self._end).replace("\n", self._newline))
         about = os.stat(self.path)
         self._seen = about.st_mtime_ns, about.st_size
@@ -206,7 +209,7 @@ def _read(text: str, path: Path) -> tuple[dict[str, Any], list[NotebookCell]]:
     from nbformat.v4.rwbase import rejoin_lines
 
     try:
-        data = json.loads(text)
+        data = json.loads(text, parse_float=_float)
         if data["nbformat"] != 4:
             data = nbformat.reads(text, as_version=4)
         known: set[str] = set()
@@ -217,11 +220,12 @@ def _read(text: str, path: Path) -> tuple[dict[str, Any], list[NotebookCell]]:
                 data["cells"][place] = dict(sorted({**cell, "id": cell_id}.items()))
             known.add(cell_id)
         data["nbformat_minor"] = max(5, data["nbformat_minor"])
-        nbformat.validate(data)
+        plain = _plain(data)
+        nbformat.validate(plain)
     except (ValueError, KeyError, TypeError, AttributeError, nbformat.ValidationError) as error:
         what = f"{type(error).__name__}: {error}".strip().splitlines()[0]
         raise ConfigurationError(f"{str(path)!r} is not a notebook of nbformat 3 or 4: {what}.") from None
-    joined = rejoin_lines(nbformat.from_dict({"cells": data["cells"]}))
+    joined = rejoin_lines(nbformat.from_dict({"cells": plain["cells"]}))
     return data, [NotebookCell.from_nbformat(cell) for cell in joined.cells]
 
 
@@ -233,6 +237,21 @@ def _merged(before: Any, unchanged: Any, after: Any) -> Any:
         return after
     keys = dict.fromkeys([*before, *after])
     return {key: _merged(before.get(key), unchanged.get(key), after[key]) for key in keys if key in after}
+
+
+def _float(text: str) -> float | bytes:
+    """A number, or the file's bytes if Python would write it differently, such as 1e5."""
+    number = float(text)
+    return number if repr(number) == text else text.encode()
+
+
+def _plain(value: Any) -> Any:
+    """A copy of JSON data, with numbers instead of the bytes from `_float`."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return float(value) if isinstance(value, bytes) else value
 
 
 def _written(cell: NotebookCell) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The agent in editors and Jupyter AI: `nbagent acp` speaks the Agent Client Protocol over stdin and stdout.
+"""Offers an agent to editors and Jupyter AI: `nbagent acp` speaks the Agent Client Protocol over stdin and stdout.
 
 https://agentclientprotocol.com
 """

@@ -283,4 +283,4 @@ def _mcp_server(server: Any, folder: str) -> Any:
         return MCPServer(server.command, *server.args, name=server.name, env=environment, cwd=folder)
     if isinstance(server, schema.HttpMcpServer):
         return MCPServer(server.url, name=server.name, headers={header.name: header.value for header in server.headers})
-    raise ConfigurationError("Only stdio and http are supported.")
+    raise ConfigurationError("only stdio and http are supported.")

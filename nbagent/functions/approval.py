@@ -1,6 +1,6 @@
 """Decides whether a call needs a person's approval, and asks for it.
 
-When in doubt, it asks. If asking fails, the call is denied.
+In case of doubt, the person is asked. If asking fails, the call is denied.
 """
 
 from __future__ import annotations

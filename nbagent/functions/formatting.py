@@ -168,7 +168,7 @@ class _JsonConverter:
 
     def _note(self, value: Any, note: Any) -> Any:
         if self._whole:
-            raise ValueError(f"a {type(value).__name__} is too long to be written whole: pass its text instead")
+            raise ValueError(f"a {type(value).__name__} is too long to be written in full. Pass its text instead")
         return note
 
     def _key(self, key: Any) -> str:

@@ -171,7 +171,7 @@ def as_registry(tools: Any) -> FunctionRegistry:
         name, func = definition.name, item.func if isinstance(item, FunctionDefinition) else item
         if name in functions and not is_same(functions[name], func):
             raise ConfigurationError(
-                f"tools: two are called {name!r}: {functions[name]!r} and {func!r}. Give each object's methods a "
+                f"tools: two have the name {name!r}: {functions[name]!r} and {func!r}. Give each object's methods a "
                 'prefix, as in register_instance_methods(registry, shop, prefix="shop_"), and pass the registry.'
             )
         functions[name] = func

@@ -256,7 +256,7 @@ class FunctionRegistry:
         return [definition.to_dict() for definition in definitions if definition is not None]
 
     def only(self, names: Iterable[str]) -> FunctionRegistry:
-        """A live view of some of the tools, which follows changes to this registry. A string counts as one name.
+        """A live view of some of the tools. It follows changes to this registry. A single string counts as one name.
 
         Raises ConfigurationError for a name that is not registered.
         """

@@ -1,6 +1,6 @@
 """Describes failed requests as problem details (RFC 9457): the status of each error, and its text for clients.
 
-Clients receive errors that they can act on. The text of an unexpected error is logged, not sent.
+Clients receive the errors that they can act on. The text of an unexpected error is logged, but not sent.
 """
 
 from __future__ import annotations

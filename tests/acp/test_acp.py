@@ -164,7 +164,10 @@ async def test_a_session_continues_without_an_unusable_server(process):
     editor, client = process.editor, process.client
     server = schema.SseMcpServer(type="sse", name="far", url="http://127.0.0.1:1", headers=[])
     session = (await client.new_session(cwd="/", mcp_servers=[server])).session_id
-    for said in ("*The MCP server 'far' can't be used: Only stdio and http are supported.*\n\n1: a", "2: b"):
+    for said in (
+        "*The MCP server 'far' can't be used: only stdio and http are supported.*\n\n1: a",
+        "2: b",
+    ):
         editor.forget()
         await client.prompt(session_id=session, prompt=[acp.text_block(said[-1])])
         assert editor.text() == said

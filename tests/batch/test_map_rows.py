@@ -68,7 +68,7 @@ async def test_different_values_are_different_prompts_whatever_is_displayed(agen
     assert first["answer"].nunique() == len(values) - 1
     written = ['{"when": "2026-01-02T00:00:00"}', "[0.1, null]", '["a", "b"]']
     assert first["answer"].tolist()[-4:-1] == [f"echo {text}" for text in written]
-    assert "too long to be written whole" in first["error"].iloc[-1]
+    assert "too long to be written in full" in first["error"].iloc[-1]
     with pytest.raises(ConfigurationError, match=r"(?s)or DataFrame, got DataFrame .*Pass data.to_pandas\(\)"):
         await agent.map(tables[0])
 

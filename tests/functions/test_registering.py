@@ -72,7 +72,7 @@ async def test_skip_json_schema_leaves_the_type_to_a_validator():
 
 def test_two_tools_with_the_same_name():
     one, two = Custom(), Custom()
-    with pytest.raises(ConfigurationError, match=r"two are called 'price'.*prefix"):
+    with pytest.raises(ConfigurationError, match=r"two have the name 'price'.*prefix"):
         Agent("local", tools=[one.price, two.price])
     assert as_registry([one.price, one.price]).names() == ["price"]
 

@@ -75,7 +75,8 @@ _CACHE: WeakKeyDictionary[Any, tuple[tuple[str, ...], tuple[Any, ...], FunctionS
 
 
 def schema_of(func: Callable[..., Any]) -> FunctionSchema:
-    """Return the schema of any callable. Never raises; registering a function checks `problems`.
+    """Return the schema of any callable. Never raises an error. The registry checks `problems` when a function is
+    registered.
 
     >>> def area(width: float, height: float = 1.0): "Area of a rectangle."
     >>> schema_of(area).parameters["required"]

@@ -105,7 +105,7 @@ class Connection:
         await _on_background(self._end)
 
     def stop(self) -> None:
-        """End the connection without waiting. It acquires no lock, since garbage collection may call it."""
+        """End the connection without waiting. This acquires no lock, since garbage collection may call it."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._stop_now)
 

@@ -1,10 +1,9 @@
 """The guarantees of a conversation store, and the common part of all stores.
 
-Everything belongs to an owner and is invisible to other owners. Only one turn of a conversation runs at a time. This
-turn has a *lease*, which a heartbeat renews and which expires if the process dies. Other turns wait, in order of
-arrival within a process. A turn's changes are saved atomically: the messages, their cost, and the answer for repeated
-requests. A process that was paused for longer than its lease can no longer save its turn if another process has taken
-over.
+All data belongs to an owner and is invisible to other owners. Only one turn of a conversation runs at a time. This turn
+has a *lease*, which a heartbeat renews and which expires if the process dies. Other turns wait, in order of arrival
+within a process. A turn's changes are saved atomically: the messages, their cost, and the answer for repeated requests.
+A process that was paused for longer than its lease can no longer save its turn if another process has taken over.
 
 Times are Unix seconds.
 """

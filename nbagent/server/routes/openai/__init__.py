@@ -1,1 +1,3 @@
-"""The agent behind OpenAI-compatible APIs: models, chat completions and responses, for SDKs and chat front ends."""
+"""Serves the agent through OpenAI-compatible APIs, for SDKs and chat front ends: models, chat completions and
+responses.
+"""

@@ -87,7 +87,7 @@ class Agent:
         provider: an `LLMProvider`, such as `Candidates`; a name, such as `"claude:claude-sonnet-5"` or `"local"`; an
             `AgentConfig`; or a list of these: if one is down or refuses a request, the next one takes over. None means
             the first available of these: the model in NBAGENT_MODEL, a provider with a key, a local server whose model
-            can call tools (Ollama, LM Studio, llama.cpp), the embedded model. The provider is created when first used.
+            can call tools (Ollama, LM Studio, llama.cpp), or the embedded model. The provider is created at first use.
         function_registry: the functions that the model may call, as an alternative to `tools`.
         system_prompt: instructions for the whole conversation.
         tools: the functions that the model may call: a list, or `nbagent.live`.
@@ -136,7 +136,7 @@ class Agent:
         if unknown:
             raise unknown_argument(next(iter(unknown)), signature(Agent).parameters, signature(Limits).parameters)
         if function_registry is not None and tools is not None:
-            raise ConfigurationError("Pass function_registry or tools, not both. Or add the tools to the registry.")
+            raise ConfigurationError("Pass function_registry or tools, not both. Add the tools to function_registry.")
         fix = "Pass functions as tools=[...]."
         check_type("function_registry", function_registry, FunctionRegistry, optional=True, fix=fix)
         check_type("context", context, ContextManager, optional=True, fix="Pass ContextManager(...).")
@@ -208,12 +208,12 @@ class Agent:
 
     @property
     def provider_or_spec(self) -> ProviderInput:
-        """The provider, or its description before the first use. Assign this value to `provider` to restore it."""
+        """The provider or, before its first use, its description. Assign this value to `provider` to restore it."""
         return self._provider or self._spec
 
     @property
     def default_note(self) -> str:
-        """A note, shown once, about a default model that was chosen without a name or a key; "" for other models."""
+        """A note, shown once, about the model used because no model was named and no key was found; otherwise ""."""
         tape = current_recording()
         is_replayed = tape is not None and tape.replay_only and "local" not in tape.providers
         return "" if self._spec is not None or is_replayed else keyless_note(self.provider)
@@ -285,11 +285,12 @@ class Agent:
         - `use_tools`: whether to offer tools; `tools`: the names of the tools to offer
         - `approve_all`: whether all tool calls wait for approval
         - `instructions`: text after the system prompt, for this run only
-        - `limits`: limits that override the agent's
+        - `limits`: the run's limits, which override the agent's
         - `output`: the type of the result's `data`: a pydantic model, `list[Model]` or another type that pydantic
           supports. The model may call tools before it answers in JSON. After two failed corrections, an
           `ExtractionError` is raised. The history keeps the answers and corrections, but not the JSON Schema.
-        - `deps`: see `RunContext`. By default `agent.deps`, or else the `deps` of the run whose tool starts this run.
+        - `deps`: see `RunContext`. The default is `agent.deps` or, if that is None, the `deps` of the run whose tool
+          starts this run.
         - `replaces`: a prompt in `conversation_history` whose turn is replaced; later turns are kept
         - `branch_at`: a prompt before which a new branch starts; `context.switch` returns to the old branch
         - `origin`: values for the columns source, agent, cell_id and execution_count of `trace.runs`
@@ -391,10 +392,9 @@ class Agent:
     ) -> Iterator[None]:
         """Label all runs that start in this block. The labels are columns of `trace.runs`.
 
-        The labels also apply to other agents' runs, and to runs from this agent's panels, during the block. In nested
-        blocks, tags accumulate, and all other inner values override the outer values. `session` is a name from your
-        application, such as the id of a visit, while `session_id` in the trace identifies the process. Labels are never
-        sent to the model.
+        They also apply to the runs of other agents and of this agent's panels during the block. In nested blocks, tags
+        accumulate, and all other inner values override the outer values. `session` is a name from your application,
+        such as a visit's id, while `session_id` in the trace identifies the process. Labels never reach the model.
 
         >>> with agent.tagged("exam", user="u1"):                           # doctest: +SKIP
         ...     await agent.chat("What is a monad?", tags=["hard"])
@@ -516,7 +516,7 @@ class Agent:
         return sum(stream.stop() for stream in streams if stream is not None)
 
     def clear_history(self) -> None:
-        """Delete the conversation except for the system prompt. To keep it, use `context.new_conversation()`."""
+        """Delete the conversation except the system prompt. To keep it, use `context.new_conversation()` instead."""
         self.context.clear()
 
     def undo(self) -> list[LLMMessage]:
@@ -570,7 +570,7 @@ class Agent:
         return {"system": self.system_prompt, "temperature": self.temperature, "tools": offered if tools else []}
 
     def worker_factory(self) -> Callable[[], Agent]:
-        """Return a function that creates a similar agent in another process. `cloudpickle` can send the function.
+        """Return a function that creates a similar agent in another process. `cloudpickle` can serialize the function.
 
         Keys, the conversation, trace, budget, approver and deps are not sent. Raises `ConfigurationError` if a tool
         can't be sent.
@@ -660,8 +660,8 @@ class Agent:
     ) -> DataFrame | MapPreview:
         """Send a prompt for each row of a Series or DataFrame, and return the answers with the same index.
 
-        - `prompt`: text with column names in braces. Without one, the values are the prompts: texts, images (PIL
-          images, figures, bytes, paths), paths to PDFs, lists of messages. Rows without a value are skipped.
+        - `prompt`: text with column names in braces. Without it, the values are the prompts: texts, images (PIL images,
+          figures, bytes, paths), paths to PDFs, or lists of messages. Rows without a value are skipped.
         - `output`: a pydantic model, whose fields become typed columns (`address.city`), or another type.
           `explode` is the name of a list field; each of its items becomes a row.
         - `concurrency`: how many rows are sent at the same time
@@ -671,8 +671,8 @@ class Agent:
           status "left". If the estimated cost exceeds the budget or the rows' limits, the map asks for approval in a
           notebook or a terminal before it starts. Without approval it raises `ConfigurationError` and sends nothing.
         - `allow_partial`: whether to start without asking, even if the budget may not cover all rows
-        - `checkpoint`: a file that keeps the answers. Repeat the call to continue after an interruption. Without it,
-          the agent keeps the answers in memory until all rows are answered.
+        - `checkpoint`: a file that keeps the answers. Repeat the call to continue after an interruption. Without a
+          checkpoint, the agent keeps the answers in memory until all rows are answered.
         - `engine`: None to send rows now, "batch" for the provider's batch endpoint, or a `distributed.Client` for Dask
         - `on_error`: "keep" records an error in its row; "raise" stops the map
         - `tools`: whether the model may call the agent's tools
@@ -731,7 +731,7 @@ class Agent:
 
     @cached_property
     def unfinished(self) -> Unfinished:
-        """The answers of interrupted maps without a checkpoint. A repeated call continues from them."""
+        """The answers of interrupted maps without a checkpoint. Repeating the call continues from them."""
         from nbagent.batch.map import Unfinished
 
         return Unfinished()
@@ -782,7 +782,7 @@ class Agent:
         return agent
 
     async def aclose(self) -> None:
-        """Close the toolsets, and the provider's connections on this event loop. The next message opens new ones."""
+        """Close the toolsets, and the provider's connections on this event loop. The next message reopens them."""
         await self.toolsets.aclose()
         if self._provider is not None:
             await self._provider.aclose()

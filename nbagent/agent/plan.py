@@ -92,7 +92,7 @@ def plan_frame(steps: Iterable[Step]) -> DataFrame:
 
 
 def checked_steps(rows: Iterable[Mapping[str, Any]]) -> list[Step]:
-    """Return the steps of a plan. If none is "doing", the first pending one becomes "doing".
+    """Return the checked steps of a plan. If no step is "doing", the first pending step becomes "doing".
 
     Raises ValueError for an invalid plan.
     """
@@ -161,8 +161,8 @@ class _Newer:
 class Plans(Toolset):
     """The plans of all conversations of an agent and its forks, and the tool that updates them: `Agent(plan=True)`.
 
-    With `ask_first`, a plan with new steps waits for approval. With `plan_first`, other tools are refused until there
-    is a plan.
+    With `ask_first`, a plan with new steps waits for approval. With `plan_first`, calls of other tools are refused
+    until there is a plan.
     """
 
     def __init__(self, ask_first: bool = False, plan_first: bool = False) -> None:
@@ -200,7 +200,7 @@ class Plans(Toolset):
         self._set(history, steps, None)
 
     def copy(self, history: ContextManager, other: ContextManager) -> None:
-        """Copy the user's changes to a conversation's plan to a copy of the conversation."""
+        """Copy the user's changes to the plan from `history` to its copy `other`."""
         newer = self._newer.get(history)
         if newer is not None and newer.run_id is None and newer.steps is self.plan_of(history):
             self._set(other, newer.steps, None)
@@ -210,7 +210,7 @@ class Plans(Toolset):
         return _INSTRUCTIONS[self.plan_first]
 
     def reminder(self) -> str:
-        """See `Toolset`. Returns the plan while a step is open, or after the user has changed the plan."""
+        """See `Toolset`. Returns the plan if a step is open or if the user has changed the plan."""
         steps, newer = self.current(), self._newer.get(_conversation())
         is_edited = newer is not None and newer.run_id is None and newer.steps is steps
         if not steps or not (is_edited or _is_open(steps)):
@@ -242,7 +242,7 @@ def plans_of_agent(plan: bool | Literal["first"], approve_plan: bool) -> list[Pl
 
 
 class _PlanRegistry(FunctionRegistry):
-    """With `plan_first`, refuses other tools until there is a plan."""
+    """With `plan_first`, refuses calls of other tools until there is a plan."""
 
     def __init__(self, plans: Plans) -> None:
         super().__init__()

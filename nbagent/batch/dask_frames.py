@@ -27,7 +27,7 @@ async def partitions_of(data: Any, engine: Any) -> list[Any]:
 
 
 def as_dask(frames: Sequence[pd.DataFrame], divisions: Sequence[Any]) -> Any:
-    """Return a Dask DataFrame with these partitions. Its columns are known without computing anything."""
+    """Return a Dask DataFrame with these frames as its partitions."""
     return dd.from_delayed(
         [delayed(frame) for frame in frames],
         meta=frames[0].iloc[:0],

@@ -43,7 +43,7 @@ class RowAgent(Protocol):
 class Batch:
     """The settings of one map, without its rows.
 
-    - `new_agent`: creates an agent, which sends one row at a time
+    - `new_agent`: a function that creates an agent, which sends one row at a time
     - `options`: further arguments of `chat` for each row
     - `output`: the type of the answers' data, or None
     - `raises`: whether a row's error is raised instead of being recorded
@@ -68,7 +68,7 @@ Keep = Callable[[Answer], object]
 
 
 class Engine(Protocol):
-    """Sends rows. The argument `engine` of `Agent.map` selects one."""
+    """Sends rows. The argument `engine` of `Agent.map` selects the engine."""
 
     async def ask_rows(self, batch: Batch, rows: Sequence[Row], keep: Keep) -> None:
         """Send each row, and call `keep` with its answer immediately. Rows beyond the budget are not sent.

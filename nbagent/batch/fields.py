@@ -2,7 +2,7 @@
 
 Each field of a pydantic model is a column, and so are nested fields, such as `address.city`. The dtypes are the pandas
 string type for text, `Int64` for whole numbers, `Float64` for other numbers, `boolean` for flags, and `datetime64[us,
-UTC]` for times. Lists, dicts and unions stay Python objects. A type that is not a model has one column, `answer`.
+UTC]` for times. Lists, dicts and unions stay Python objects. A type that is not a model becomes one column, `answer`.
 """
 
 from __future__ import annotations

@@ -33,8 +33,8 @@ def to_frame(
 ) -> pd.DataFrame:
     """Return a frame with a row for each key, aligned with the index. Rows without an answer have the status "left".
 
-    Among equal rows, and among the items of one row, the first has the tokens and the cost; the others have 0. The
-    answer's columns are the fields of `output` (see `fields`) or, without `output`, a single column, `answer`. If a
+    Among equal rows, and among the items of one row, the first shows the tokens and the cost, and the others show 0.
+    The answer's columns are the fields of `output` (see `fields`) or, without `output`, a single column, `answer`. If a
     field of `output` has the name of another column, such as `status`, the other column is renamed `row_status`.
     """
     rows = [answers.get(key) or Answer(key, "left") for key in keys]

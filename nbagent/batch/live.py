@@ -71,7 +71,7 @@ def rates(batch: Batch, shares: int = 1) -> Iterator[None]:
 
 
 async def ask(agent: RowAgent, batch: Batch, row: Row) -> Answer:
-    """Return the answer to a row. The answer to a failed row contains the error."""
+    """Return the answer to a row. If the row failed, the answer contains the error."""
     started, waits = monotonic(), list[float]()
     agent.clear_history()
     set_current(row_key=row.key, waits=waits)

@@ -186,7 +186,7 @@ class Map:
     async def run(self) -> pd.DataFrame:
         """Send the rows without an answer, and return the frame. Answers are kept until `forget` is called.
 
-        Raises `ConfigurationError` if the rows may cost more than the budget and nobody approves.
+        Raises `ConfigurationError` if the rows may cost more than the budget and nobody approves this.
         """
         with self._kept() as kept:
             missing = self._missing(kept)

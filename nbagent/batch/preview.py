@@ -31,14 +31,14 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MapPreview:
-    """A preview of a map, for which nothing was sent. A notebook displays it as a table, and `print` shows it as text.
+    """A preview of a map. Nothing has been sent. A notebook displays it as a table, and `print` shows it as text.
 
     - `samples`: the first three requests, each with `messages`, `functions` and `options`
     - `rows`, `requests`: the number of rows, and of the requests that they need. Equal rows are sent once.
     - `answered`: the number of rows with an answer from the checkpoint or from an unfinished map
     - `skipped`, `failed`: the number of rows without a value, and of rows that can't be sent, for example because a
       file is missing
-    - `estimate`: the estimated `input_tokens`, `output_tokens`, and `cost` in US dollars or None
+    - `estimate`: the estimated `input_tokens`, `output_tokens`, and `cost` in US dollars (None if unknown)
     """
 
     samples: Sequence[Preview]

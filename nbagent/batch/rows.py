@@ -1,4 +1,4 @@
-"""The rows of a Series or DataFrame as prompts. Equal prompts have equal keys, whatever their index."""
+"""The rows of a Series or DataFrame as prompts. Equal prompts have equal keys, regardless of their index."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from nbagent.text import did_you_mean
 class Row:
     """One prompt.
 
-    - `key`: a hash of everything that determines its answer
+    - `key`: a hash of everything that determines the answer
     - `content`: the message for `Agent.chat`. Files are read only when the row is sent.
     - `status`: "left"; for rows that are never sent, "skipped" (a value is missing) or "error" (a value is invalid)
     - `problem`: the reason the row is never sent, as a sentence

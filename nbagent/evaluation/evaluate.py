@@ -39,8 +39,8 @@ async def compare(
     - `prompts`: messages for `Agent.chat`; each starts a new conversation
     - `options`: as for `Agent.map`, except that `tools` is True and `concurrency` is 1 by default
 
-    A prompt's rows are adjacent. The column `tools` lists the called tools in order. `compare_sync` is the blocking
-    variant.
+    A prompt's rows are adjacent. The column `tools` lists the tools in the order of their calls. `compare_sync` is the
+    blocking variant.
 
     >>> result = await nbagent.compare({"claude": one, "qwen": other}, ["Who are you?", "2 + 2?"])    # doctest: +SKIP
     >>> result.frame.pivot(index="prompt", columns="agent", values="answer")                          # doctest: +SKIP
@@ -98,7 +98,9 @@ async def evaluate(
     inputs = frame.to_frame(frame.name or "value") if isinstance(frame, pd.Series) else frame
     added = next(iter(entrants.values())).rows(1).columns
     if taken := [name for name in inputs.columns if name in (*FIRST, *added, *scorers)]:
-        raise ConfigurationError(f"frame: the evaluation adds columns with the names {taken}. Rename the frame's.")
+        raise ConfigurationError(
+            f"frame: the evaluation adds columns with the names {taken}. Rename the existing columns."
+        )
     await side_by_side(entrant.ask() for entrant in entrants.values())
     _raise_if_all_failed(entrants)
     parts = []

@@ -42,7 +42,7 @@ class Evaluation:
     traces: tuple[Trace, ...] = ()
 
     def summary(self) -> pd.DataFrame:
-        """Return a row for each agent, with each scorer's mean and its 95 % interval (`_low`, `_high`).
+        """Return a row for each agent, with each scorer's mean and the mean's 95 % interval (`_low`, `_high`).
 
         The row also has the numbers of rows and failed rows, and the tokens, cost and mean seconds of the answered
         rows. If a value is missing, the sum is missing. Failed rows have no score. A row's repeats are averaged first,
@@ -90,7 +90,7 @@ class Evaluation:
         return bool(self._values(name).dtype == "boolean")
 
     def failures(self, scorer: str | None = None) -> pd.DataFrame:
-        """Return the rows of `frame` that have no complete answer, or for which a scorer returned False.
+        """Return the rows of `frame` that have no complete answer or for which a scorer returned False.
 
         With `scorer`, only this scorer counts.
 

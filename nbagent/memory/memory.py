@@ -76,8 +76,8 @@ class Memory(Toolset):
         scope: "user" notes are the same wherever you work. "project" notes belong to the current project's folder,
             which is the nearest folder with a `.git`, or else the current folder. One file can contain both kinds of
             notes, and keeps them separate.
-        write: whether the model may change notes. With "ask", each change needs approval. With True, none does. With
-            False, the model can only read. Each change is a call in `agent.trace.tool_calls`.
+        write: whether the model may change notes. With "ask", each change needs approval. With True, no change does.
+            With False, the model can only read. Each change is recorded in `agent.trace.tool_calls`.
         index_tokens: the approximate size of the index in tokens. With 0, there is no index.
         embed: a function that returns a vector for each of up to 100 texts, with an embedding model of your choice.
             `search_memory` then finds notes by meaning as well as by words. The notes are sent to that model, and the
@@ -171,7 +171,7 @@ class Memory(Toolset):
         return _INSTRUCTIONS[bool(self.write)]
 
     def reminder(self) -> str:
-        """See `Toolset`. Shows the index."""
+        """See `Toolset`. Returns the index."""
         if not self._index_chars:
             return ""
         with self._file.reading() as notes:

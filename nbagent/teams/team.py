@@ -28,7 +28,7 @@ from nbagent.trace.trace import Trace
 
 #: The tool that hands the conversation to another member.
 HAND_OVER = "hand_over"
-#: How many characters of a member's system prompt the others see as its purpose.
+#: How many characters of a member's system prompt the other members see as its purpose.
 PURPOSE_CHARS = 200
 #: The key under which a message caches the form that the other members read.
 _HEARD = "heard by the team"
@@ -38,7 +38,7 @@ class Team(Agent):
     """Several agents in one conversation. Use `chat`, cells, panels and `as_tool` as with any agent.
 
     Args:
-        members: the agents by name. The others see the beginning of a member's system prompt as its purpose.
+        members: the agents by name. The other members see the beginning of a member's system prompt as its purpose.
         order: with "supervisor", the first member receives each prompt. It answers, or hands the conversation to
             another member with the tool `hand_over`. That member answers, or hands it back. With "round_robin", the
             members speak in turn, and the last answer is the result.

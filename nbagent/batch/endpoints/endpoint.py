@@ -27,8 +27,8 @@ class BatchRequest(NamedTuple):
 class State:
     """The state of a batch.
 
-    - `phase`: the stage of the batch. "cancelled" and "failed" batches may also have answers.
-    - `done`, `total`: the numbers of finished requests and of all requests. Some providers report them only at the end.
+    - `phase`: whether the batch is running, or how it ended. "cancelled" and "failed" batches may also have answers.
+    - `done`, `total`: the number of finished requests and of all requests. Some providers report these only at the end.
     - `reason`: why the batch failed
     - `files`: the ids of the files with the results, if the provider writes files
     """
@@ -41,7 +41,7 @@ class State:
 
 
 class Result(NamedTuple):
-    """The outcome of one request: the body of the live endpoint's response, or None if it failed."""
+    """The outcome of one request: the response body, as from the live endpoint, or None if the request failed."""
 
     key: str
     body: dict[str, Any] | None

@@ -1,10 +1,10 @@
 """The engine for `engine="batch"`: the provider's batch endpoint answers within a day, at half price.
 
 It works in two passes. The first builds each row's request, as a live run would, and submits the requests in batches
-within the provider's limits. No run waits for the answers, so only one batch is in memory. When a batch is over, the
-second pass runs its rows in the usual loop, where the batch supplies the answer to each row's first request. Traces,
-costs, checks and corrections therefore work as in any run. Unanswered rows, and a row's further requests, are sent
-live.
+within the provider's limits. No run waits for the answers, so only one batch is in memory at a time. When a batch is
+over, the second pass runs its rows in the usual loop, where the batch supplies the answer to each row's first request.
+Traces, costs, checks and corrections therefore work as in any run. Unanswered rows, and a row's further requests, are
+sent live.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class BatchedProvider(WrapperProvider):
         return request
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Event | LLMResponse]:
-        """Yield the batch's answer, or the model's."""
+        """Yield the answer from the batch or, without one, the live model's answer."""
         for item in self._batched(current.get().row_key, request.tools):
             yield item
             if isinstance(item, LLMResponse):

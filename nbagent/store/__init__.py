@@ -1,1 +1,1 @@
-"""nbagent's SQLite files, which keep traces, server conversations, map answers and notes."""
+"""nbagent's SQLite files, which contain traces, server conversations, map answers and notes."""

@@ -1,4 +1,4 @@
-"""nbagent's SQLite files: created atomically and recognised by their headers, with clear errors."""
+"""Opens nbagent's SQLite files, which are created atomically and recognised by their headers."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 The dtypes don't depend on the data: text is the pandas string type, counts are `Int64`, seconds and dollars `Float64`,
 flags `boolean`, times `datetime64[us, UTC]`, and values from a short list are categories. An unknown value is NA, never
-0. An empty table has all its columns. Tool arguments are Python objects in the tables that users see, and JSON text
+0. An empty table has all its columns. Tool arguments are Python objects in the tables that users see, but JSON text
 elsewhere.
 """
 

@@ -24,7 +24,7 @@ _SUFFIXES = (".sqlite", ".parquet", ".jsonl")
 
 
 def save(store: TraceStore, path: Path) -> None:
-    """Write the tables to a file. Raises ConfigurationError if its suffix is unknown or it can't be written."""
+    """Write the tables to a file. Raises ConfigurationError if the suffix is unknown or the file can't be written."""
     _check_suffix(path)
     try:
         if path.suffix == ".parquet":
@@ -46,7 +46,7 @@ def save(store: TraceStore, path: Path) -> None:
 
 
 def load(recorder: Recorder, path: Path) -> None:
-    """Append the rows of a file. Raises ConfigurationError if it is not a saved trace or has another version."""
+    """Append the rows of a file. Raises ConfigurationError if the file is not a saved trace or has another version."""
     _check_suffix(path)
     try:
         if path.suffix == ".sqlite":

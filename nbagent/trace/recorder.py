@@ -1,4 +1,4 @@
-"""`Recorder` turns the events of runs into rows. It takes microseconds per event and doesn't need pandas."""
+"""`Recorder` turns the events of runs into rows. This takes microseconds per event and doesn't need pandas."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Recorder:
         self._row_key, self._parent_key = f"row in {self.session_id}", f"parent in {self.session_id}"
         #: The recorders of forks.
         self.forks: WeakSet[Recorder] = WeakSet()
-        #: For each run, the runs that its tools started: their `run_id`, and their recorder if it is another one.
+        #: For each run, the runs that its tools started: their `run_id`, and their recorder if it is not this one.
         self.started: dict[str, list[tuple[str, Recorder | None]]] = {}
         #: For each system prompt, its hash and the `message_id` of its row; and sets of tools with their hashes.
         self._systems: dict[str, tuple[str, str]] = {}
@@ -152,7 +152,7 @@ class Recorder:
             self.trimmed.update(message_id for (message_id,) in store.get(_TRIMMED))
 
     def attach(self, file: TraceFile, *, each_turn: bool) -> None:
-        """Write the rows recorded so far to a file, and new rows after each turn or only when `write_to` is called.
+        """Write the rows recorded so far to a file. New rows follow after each turn, or only when `write_to` is called.
 
         Raises sqlite3.Error, OSError.
         """
@@ -314,8 +314,8 @@ class Recorder:
     ) -> str:
         """The `message_id` of a message's row, which is added if it is missing.
 
-        With `may_move`, a message that now follows a different one, such as an edited one, gets a new row. If its
-        predecessor was only dropped, it keeps its row.
+        With `may_move`, a message that now follows a different message, such as an edited one, has a new row. A message
+        whose predecessor was only dropped keeps its row.
         """
         known, parent = message.encoded.get(self._row_key), message.encoded.get(self._parent_key)
         has_moved = may_move and parent != run.last_message and parent not in self.trimmed
@@ -326,7 +326,7 @@ class Recorder:
         return str(message.encoded[self._row_key])
 
     def _add_unsent(self, run: OpenRun, event: kinds.Done | kinds.Error | kinds.Interrupted) -> None:
-        """Add the messages that the run did not send: its prompt, a partial answer, the last turn's tool results."""
+        """Add the messages that the run did not send: an unsent prompt, a partial answer, the last tool results."""
         missing = {message.tool_call_id: message for message in event.messages if message.role == "tool"}
         for message in (*run.asked, *(other for other in event.messages if other.role != "tool")):
             self._row_of(run, event, message)
@@ -336,7 +336,7 @@ class Recorder:
                 self._row_of(run, event, result, tool)
 
     def _request(self, run: OpenRun, event: kinds.TurnStarted) -> Row:
-        """The columns of `calls` that describe the request. Messages without a row get one, in the order sent."""
+        """The columns of `calls` that describe the request. Adds rows for messages without one, in the order sent."""
         messages, after, known, first = event.messages, *run.request, 0
         before, run.last_message, system_hash, system_row = run.last_message, None, None, None
         if messages and messages[0].role == "system" and isinstance(messages[0].content, str):
@@ -380,14 +380,14 @@ class Recorder:
         return found
 
     def _add_prompt(self, run: OpenRun, event: Event, kind: str, text: str) -> str:
-        """Add a row, and return its hash."""
+        """Add a row to `prompts`, and return the hash of the text."""
         found = digest(text)
         self._add_row("prompts", run, event, {"hash": found, "kind": kind, "text": text, "chars": len(text)})
         self.bytes += len(text)
         return found
 
     def _add_thinking(self, run: OpenRun, event: Event, call: Row, rows: list[Row], tokens: int | None = None) -> None:
-        """Add rows. The first one of a call has the tokens of all its thinking."""
+        """Add rows to `thinking`. The first row of a call has the tokens of all the call's thinking."""
         for row in rows:
             row.update(call_id=call["call_id"], reasoning_tokens=tokens if row["index"] == 0 else None)
             self._add_row("thinking", run, event, row)
@@ -596,7 +596,7 @@ def _set_refused(call: Row, event: Event) -> None:
 
 
 def _set_replayed(call: Row, times: Mapping[str, Any] | None) -> None:
-    """Mark the call as replayed if it has recorded times, and use these. Other times are unknown.
+    """Mark the call as replayed if it has recorded times, and use these times. Its other times are unknown.
 
     A replayed answer that was stopped has no recorded times; it was marked with its usage.
     """

@@ -49,7 +49,7 @@ class Results(Mapping[str, Any]):
         self.bytes += other.bytes
 
     def spill(self) -> None:
-        """Move the values to the file. If this raises OSError, unwritten values stay in memory."""
+        """Move the values to the file. If this raises OSError, the unwritten values stay in memory."""
         file = self._file = self._file or _PickleFile()
         for tool_call_id, (value, text) in list(self._kept.items()):
             self._spilled[tool_call_id] = file, file.append(value, text)

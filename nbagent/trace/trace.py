@@ -45,13 +45,13 @@ class Trace:
     The tables are `runs`, `calls`, `messages`, `blocks`, `tool_calls`, `cells`, `citations`, `thinking`, `usage`,
     `events`, `http`, `prompts`, `scores` and `environment`. A table has all its columns even when it is empty.
 
-    All tables have `run_id`, `session_id` and `ts`. Join them on `run_id`, `call_id`, `tool_call_id` and `message_id`,
-    which are unique in `runs`, `calls`, `tool_calls` and `messages`. In `runs`, `parent_run_id` is the run whose tool
-    started this run. In `messages`, `parent_id` is the previous message. Several agents may share a trace, even in
-    different threads.
+    All tables have `run_id`, `session_id` and `ts`. Join the tables on `run_id`, `call_id`, `tool_call_id` and
+    `message_id`, which are unique in `runs`, `calls`, `tool_calls` and `messages`, respectively. In `runs`,
+    `parent_run_id` is the id of the run whose tool started this run. In `messages`, `parent_id` is the id of the
+    previous message. Several agents may share a trace, even in different threads.
 
     With `record_http=True`, the trace also records each HTTP request and response, without secrets, for `http` and
-    `curl()`. If you set it later (`trace.record_http = True`), it applies to runs that start after that.
+    `curl()`. You can also set `trace.record_http` later; it then applies to new runs.
 
     The trace keeps the values that tools returned, for `results()`, unless `keep_results=False`.
 
@@ -225,7 +225,7 @@ class Trace:
         return found | {"usage": columns.usage_frame(found["calls"])}
 
     def rows(self, table: str) -> list[Row]:
-        """Return copies of a table's rows as dicts, oldest first. `usage` has no rows, since it is computed."""
+        """Return copies of a table's rows as dicts, oldest first. `usage`, which is computed, has no such rows."""
         return self.recorder.rows(table)
 
     def _rows(self, *tables: str) -> dict[str, list[Row]]:
@@ -301,13 +301,13 @@ class Trace:
             return tool_results(self.rows("tool_calls"), tool, self.recorder.results)
 
     def diff(self, run_a: str, run_b: str) -> pd.DataFrame:
-        """Compare two runs: messages, tool calls, models, tokens, cost, seconds, status.
+        """Compare two runs: their messages, tool calls, models, tokens, cost, seconds and status.
 
         The result has one row per differing value. `table`, `column` and `place` (the row's position in the run, from
         0) locate the value, and `name` is the tool or role. `a` and `b` are the two values (None if a run has no such
         row). For numbers, `change` is their difference. A call or message that only one run has doesn't affect how the
-        others are matched. Ids and times are ignored. To compare runs of two traces, combine them with `Trace.concat`.
-        Raises ConfigurationError for an unknown run.
+        others are matched. Ids and timestamps are ignored. To compare runs of two traces, combine them with
+        `Trace.concat`. Raises ConfigurationError for an unknown run.
 
         >>> trace.diff(*trace.runs["run_id"].tail(2))                       # doctest: +SKIP
         """
@@ -318,8 +318,8 @@ class Trace:
     def summary(self, by: str = "model") -> pd.DataFrame:
         """Summarise calls in one row for each `model`, `day` (local time), `tag` or `tool`.
 
-        The columns are counts, tokens, dollars where known (`unpriced` counts calls without a known price), and the
-        median and 95th percentile of the seconds: `duration_p50_s`, `duration_p95_s`, `ttft_p50_s`, `ttft_p95_s`.
+        The columns are counts, tokens, dollars, and the median and 95th percentile of the seconds: `duration_p50_s`,
+        `duration_p95_s`, `ttft_p50_s`, `ttft_p95_s`. Calls without a known cost add no dollars; `unpriced` counts them.
         `tokens_per_s` is the number of output tokens divided by the total seconds. Replayed calls are counted, but add
         no tokens, dollars or seconds. A call of a run with two tags counts towards both. The summary by `tool` has only
         the counts and durations of tool calls.
@@ -336,8 +336,8 @@ class Trace:
 
         The bars of parallel tools overlap. In a timeline of all runs, a line replaces the pause between two runs. The
         first row of a run is labelled with its prompt, and the others with the model or the tool call. If there are too
-        many rows, each model and tool has only one. Runs that a tool call started are below the call, marked with `›`.
-        Requires the `plot` extra.
+        many rows, all calls of a model or tool share one. Runs that a tool call started are below the call, marked with
+        `›`. Requires the `plot` extra.
 
         >>> agent.trace.timeline(result.run_id).figure.savefig("run.png")   # doctest: +SKIP
         """
@@ -383,7 +383,7 @@ class Trace:
     def plot_tools(self, axes: Sequence[Axes] | None = None) -> list[Axes]:
         """Plot how often each tool was called and failed, and how long its calls took.
 
-        The plot has two axes side by side; pass two `axes` to use your own. Calls that never ran, because they were
+        The plot has two axes side by side. To use your own, pass two `axes`. Calls that never ran, because they were
         denied or had invalid arguments, count as failed and have no duration.
         """
         from nbagent.trace.views.plots import plot_tools
@@ -454,9 +454,9 @@ class Trace:
             files.save(self.recorder.flush(), path)
 
     def export(self, path: str | os.PathLike[str], run_ids: Iterable[str] | None = None) -> int:
-        """Write runs as examples for fine-tuning, in OpenAI's chat format, and return their number.
+        """Write runs as examples for fine-tuning, in OpenAI's chat format, and return the number of examples.
 
-        Each line of the `.jsonl` file is a run: `{"messages": [...], "tools": [...]}`. It contains the run's last
+        Each line of the `.jsonl` file is a run: `{"messages": [...], "tools": [...]}`. The line contains the run's last
         request, including system prompt and tools, followed by the answer. Runs are omitted if their status is not
         `ok`, if their answer is empty, or if a call could never run because its tool name is invalid or its arguments
         are not a JSON object. Thinking and provider data are omitted. Images are kept in prompts; elsewhere, a
@@ -485,15 +485,15 @@ class Trace:
     def to_notebook(
         self, run_ids: str | Iterable[str] | None = None, path: str | os.PathLike[str] | None = None
     ) -> dict[str, Any]:
-        """Return some runs, or all turns, as the JSON of a notebook that runs without the agent.
+        """Return some runs, or all turns, as the JSON of a notebook that works without the agent.
 
         With `path`, the notebook is also written to that file.
 
         Prompts and answers become text, and the code of `run_code` becomes cells without outputs. Your own tools can
         give equivalent code in their docstrings, after "In Python:", using the names of their parameters. Cells that a
         run added are exported in their final state. Other calls become text with their results. Failed calls are
-        omitted, and so are calls that only read variables or cells or update the plan. Raises ConfigurationError for an
-        unknown run, or if the file exists.
+        omitted, and so are calls that only read variables or cells or update the plan. Raises ConfigurationError if a
+        run is unknown or the file already exists.
 
         >>> agent.trace.to_notebook(result.run_id, "churn.ipynb")           # doctest: +SKIP
         """
@@ -512,11 +512,11 @@ class Trace:
         return notebook
 
     def stream_to(self, path: str | os.PathLike[str] | None) -> None:
-        """Write the rows recorded so far to a `.sqlite` file, and add new rows after each turn. None ends this.
+        """Write the rows recorded so far to a `.sqlite` file, and add new rows after each turn. None stops this.
 
         The file can be read while it grows. After a crash, it contains the run up to its last finished turn. Several
         processes may write to the same file. A forked process starts an empty trace and must call `stream_to` itself.
-        Raises ConfigurationError for a file with other content, and leaves the file unchanged.
+        Raises ConfigurationError for a file with other content, which is not changed.
 
         >>> agent.trace.stream_to("monday.sqlite")                          # doctest: +SKIP
         """
@@ -537,7 +537,7 @@ class Trace:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, max_bytes: int | None = MAX_BYTES) -> Trace:
-        """Return the trace in a saved file. Agents can continue recording into it.
+        """Return the trace from a saved file. Agents can continue recording into this trace.
 
         >>> Trace.load("monday.sqlite").runs                                # doctest: +SKIP
         """
@@ -600,14 +600,14 @@ class Trace:
     ) -> Telemetry:
         """Send runs that start from now on, including runs of forks, to OpenTelemetry.
 
-        Runs become the spans `invoke_agent`, `chat` and `execute_tool`, and metrics of tokens and seconds. Their names
-        follow the semantic conventions for generative AI.
+        The data consists of the spans `invoke_agent`, `chat` and `execute_tool`, and metrics of tokens and seconds. The
+        names follow the semantic conventions for generative AI.
 
         `endpoint`, which requires the `otel` extra, is the address of a collector that accepts OTLP over HTTP. Without
         an endpoint, data goes to the given providers, else to providers that the process has set up, else to the
-        collector in OTEL_EXPORTER_OTLP_ENDPOINT. Message texts are omitted unless `capture_content` is true. If it is
-        None, the environment variable OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT decides. Call `stop()` on the
-        result to stop sending.
+        collector in OTEL_EXPORTER_OTLP_ENDPOINT. Message texts are omitted unless `capture_content` is true. If
+        `capture_content` is None, the environment variable OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT decides.
+        Call `stop()` on the result to stop sending.
 
         >>> agent.trace.to_otel("http://localhost:4318")                    # doctest: +SKIP
         """

@@ -1,4 +1,4 @@
-"""Runs as examples for fine-tuning, in OpenAI's chat format: see `Trace.export`.
+"""Runs as examples for fine-tuning, in OpenAI's chat format, for `Trace.export`.
 
 Each line is an example: `{"messages": [...], "tools": [...]}`, with messages and tools in the format of chat
 completions. https://developers.openai.com/api/docs/guides/supervised-fine-tuning

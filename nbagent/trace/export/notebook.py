@@ -1,4 +1,4 @@
-"""Past turns as a notebook: prompts and answers as text, and the code of tool calls as cells.
+"""Past turns as a notebook: prompts and answers become text, and the code of tool calls becomes cells.
 
 See `Trace.to_notebook`.
 """

@@ -2,15 +2,15 @@
 
 There are three kinds of span:
 
-- `invoke_agent`: a run. It is the parent of the other two kinds.
+- `invoke_agent`: a run. Its span is the parent of the run's other spans.
 - `chat`: a request to the model. Each retry is an event of the span. The span is current while the provider's code
   runs, so the spans of HTTP requests are its children.
 - `execute_tool`: a tool call. The span is current while the tool runs, so the tool's own spans and the agent runs that
   the tool starts are its children.
 
-A replayed answer is marked `nbagent.replayed`. It cost no money and no time, so its token counts are 0 and the metrics
-don't include it. Only `chat` spans have a model and the token counts that backends add up; a run's totals have other
-names.
+The span of a replayed answer is marked `nbagent.replayed`. The answer cost no money and no time, so its token counts
+are 0 and the metrics don't include it. Only `chat` spans have a model and the token counts that backends add up; a
+run's totals have other names.
 
 The texts of messages and errors are omitted unless the user asks for them, and so are the definitions, arguments and
 results of tools. However, the span of a tool call always has the tool's description (its docstring).

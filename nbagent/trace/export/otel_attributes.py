@@ -1,7 +1,7 @@
 """The names of OpenTelemetry's attributes and metrics, as tables.
 
-They follow the semantic conventions for generative AI, https://opentelemetry.io/docs/specs/semconv/gen-ai/, version
-1.41. Most other names start with `nbagent.`.
+The names follow the semantic conventions for generative AI, https://opentelemetry.io/docs/specs/semconv/gen-ai/,
+version 1.41. Most other names start with `nbagent.`.
 """
 
 from __future__ import annotations

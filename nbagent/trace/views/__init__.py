@@ -1,1 +1,1 @@
-"""Views of a trace: plots, texts, comparisons, searches."""
+"""Views of a trace: plots, texts, comparisons and searches."""

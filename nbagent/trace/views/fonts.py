@@ -28,7 +28,7 @@ FAMILIES = [
 
 
 def fit_fonts(texts: Iterable[Text]) -> None:
-    """Let each text fall back to installed fonts for characters that its own fonts lack."""
+    """Let each text use installed fonts for characters that its own fonts lack."""
     found = _installed()
     for text in texts:
         if not text.get_text().isascii():

@@ -52,7 +52,9 @@ def _keys(by: str, tables: Mapping[str, pd.DataFrame]) -> pd.Series[Any]:
 
 
 def local_days(times: pd.Series[Any]) -> pd.Series[Any]:
-    """Return the local day of each time. Converts only quarter hours, since every time zone's days start on one."""
+    """Return the local day of each time. For speed, only quarter hours are converted, at which the days of all time
+    zones start.
+    """
     quarters = times.dt.floor("15min")
     local = {quarter: quarter.to_pydatetime().astimezone().date() for quarter in quarters.dropna().unique()}
     days: pd.Series[Any] = quarters.map(local)

@@ -1,4 +1,4 @@
-"""When each step of a trace ran and how long it took, as spans on lanes and as a plot."""
+"""Shows when each step of a trace ran and how long it took, as spans on lanes and as a plot."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ WAIT_SHARE = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A bar of the timeline. `start` is in seconds from the start of the timeline, and `kind` is a key of
+    """A bar of the timeline. `start` is given in seconds from the start of the timeline, and `kind` is a key of
     `plots.COLOURS`.
 
     `label` is the model or tool, and `title` the prompt or call. `run` is the id of the outermost run, and `depth` the
@@ -105,10 +105,9 @@ def spans(rows: Rows) -> list[Span]:
 
 
 def _nested(steps: Sequence[Mapping[str, Any]], parents: Mapping[str, Any]) -> dict[int, tuple[int, int, int]]:
-    """By step number: its lane, with runs below the call that started them; its depth; and the number of
-    the outermost step above it.
+    """For each step number, the step's lane, its depth, and the number of the outermost step above it.
 
-    `parents` has the tool call that started each run.
+    The lanes of a run are below the tool call that started the run. `parents` has that tool call for each run.
     """
     called = {step["tool_call_id"] for step in steps if "ttft_s" not in step}
     of_run: dict[str, list[int]] = {}
@@ -203,7 +202,7 @@ def lane_times(found: Sequence[Span]) -> dict[int, tuple[float, float]]:
 
 
 def unit(found: Sequence[Span]) -> str:
-    """The label of the time axis: its unit, and a note about omitted time."""
+    """The label of the time axis: the unit, and a note about omitted time."""
     is_cut = any(span.seconds - (span.end - span.start) > 0.01 * span.seconds for span in found)
     left_out = [
         *(["pauses between prompts"] if len({span.run for span in found}) > 1 else []),

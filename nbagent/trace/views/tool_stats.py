@@ -50,7 +50,7 @@ def tool_stats(tool_calls: pd.DataFrame, names: Iterable[str] = ()) -> pd.DataFr
 
 
 def seconds_by_tool(tool_calls: pd.DataFrame) -> dict[str, list[float]]:
-    """Return the seconds of each call that ran, by tool."""
+    """Return the duration of each call that ran, in seconds, by tool."""
     _, _, ran = _outcomes(tool_calls)
     ended = tool_calls[ran & tool_calls["duration_s"].notna()]
     return {str(name): seconds.astype(float).tolist() for name, seconds in ended.groupby("name")["duration_s"]}

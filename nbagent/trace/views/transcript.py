@@ -48,7 +48,7 @@ class TraceTranscript:
     __repr__ = __str__
 
     def html(self) -> str:
-        """Return the conversation as safe HTML, without the style that `render.output_html` adds."""
+        """Return the conversation as safe HTML, without the style sheet that `render.output_html` adds."""
         return "".join(self._pieces()) or '<div class="nbagent-quiet">Nothing was said yet.</div>'
 
     def _repr_html_(self) -> str:

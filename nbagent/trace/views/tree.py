@@ -1,4 +1,4 @@
-"""A tree of runs, their tool calls, and the runs that the calls started."""
+"""A tree of runs, their tool calls, and the runs that these calls started."""
 
 from __future__ import annotations
 

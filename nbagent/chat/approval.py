@@ -1,4 +1,4 @@
-"""The question of whether a tool may run, as HTML: for cells, the panel and the server's page."""
+"""Renders approval questions as HTML for cells, the panel and the server's page."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ LINE_CHARS = 100
 
 
 def asks_html(call: FunctionCall, where: str, room: float = math.inf, language: str = "") -> tuple[str, int]:
-    """Return the question, with as many lines of the call as fit, and the number of omitted lines.
+    """The HTML of an approval question, and the number of lines left out. `room` is the number of lines that fit.
 
-    `role="alert"` makes screen readers read the question out.
+    `role="alert"` makes screen readers announce the question.
     """
     name = f"<strong>{render.escape(render.readable_name(call.name))}</strong>"
     t = translator(language)
@@ -110,5 +110,5 @@ def _for_whom() -> str:
 
 
 def only_name(arguments: dict[str, Any]) -> str:
-    """The name of the only argument; empty if there are several."""
+    """The argument's name if there is exactly one argument, else an empty string."""
     return next(iter(arguments), "") if len(arguments) == 1 else ""

@@ -1,7 +1,7 @@
 """A prompt's attachments: variables, cells and files that the user mentioned, pasted or dropped.
 
-In the message, each one is enclosed in marks that models can read. The marks are plain text, so an attachment stays
-with the message: for any provider, in saved files, and in the panel's box when the prompt is edited.
+In the message, each attachment is enclosed in marks that models can read. The marks are plain text, so attachments work
+with any provider, and they survive saving and editing the prompt.
 
 ```
 Which species is heaviest? @penguins
@@ -28,7 +28,9 @@ _MARK = re.compile(r'(?:\A|\n\n)<attached name="([^"\n]*)" about="([^"\n]*)">\n|
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """An attachment: its `name` (`"@penguins"`, `"plot.png"`), a short description, and the text for the model."""
+    """An attachment: its `name` (such as `"@penguins"` or `"plot.png"`), a short description, and the content for the
+    model.
+    """
 
     name: str
     about: str

@@ -9,8 +9,7 @@ from nbagent.core.render import markdown as render
 
 
 def asked_in(run: Mapping[str, Any]) -> str:
-    """Where a run's prompt came from, such as `cell [5]`; "" for a panel or a server. `run` has columns of
-    `trace.runs`.
+    """Where a run's prompt came from, such as `cell [5]`; "" for a panel or a server. `run` is a row of `trace.runs`.
 
     >>> asked_in({"source": "magic", "execution_count": 5})
     'cell [5]'
@@ -22,7 +21,7 @@ def asked_in(run: Mapping[str, Any]) -> str:
 
 
 def cell_link(run: Mapping[str, Any]) -> str:
-    """The result of `asked_in` as HTML. Without the script, it is plain text.
+    """The result of `asked_in` as HTML, which looks like plain text unless the script makes it a button.
 
     >>> cell_link({"source": "magic", "execution_count": 5, "cell_id": "b1"})
     '<small data-nbagent-asked-in="b1">cell [5]</small>'

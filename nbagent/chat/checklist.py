@@ -1,4 +1,4 @@
-"""A plan as a checklist in cells and panels: done, current and dropped steps."""
+"""Renders a plan as a checklist of done, current, pending and dropped steps, for cells and panels."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ def checklist_lines(steps: Sequence[Step]) -> Iterator[str]:
 
 
 def plan_of_call(name: str | None, arguments: Mapping[str, Any] | None) -> list[Step]:
-    """The plan that a call would write; empty for other calls, and if the checklist would not show all of it."""
+    """The plan that a call would write. Empty for other calls, and for a plan that the checklist can't show completely.
+    """
     if name != UPDATE_PLAN or arguments is None or arguments.keys() != {"steps"}:
         return []
     try:

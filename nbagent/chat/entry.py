@@ -1,7 +1,7 @@
-"""One turn in the panel: the user's prompt and the answer.
+"""One turn in the panel: the user's prompt and the model's answer.
 
-A `PanelEntry` follows a turn's run and has the state that panels show. `past_turn` creates an entry from the history
-and the trace.
+A `PanelEntry` processes the events of a turn's run and provides the state that panels show. `past_turn` creates an
+entry from the history and the trace.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ Piece = dict[str, Any]
 
 
 class PanelEntry:
-    """One turn: the prompt, the pieces of the transcript, and then errors and approval forms.
+    """One turn: the prompt, the pieces of the transcript, and any errors and approval forms below them.
 
-    `message` opens the turn in the history. Call all methods on one event loop.
+    `message` is the turn's first message in the history. Call all methods on one event loop.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class PanelEntry:
         self._state = None
 
     def begin(self, run: Mapping[str, Any]) -> None:
-        """Reset the answer for a new run with this metadata, perhaps with the same prompt as before."""
+        """Clear the answer for a new run, and store the run's metadata."""
         self.transcript, self._state, self._question = Transcript(), None, ""
         self.run = run
         self._live.clear()
@@ -111,19 +111,19 @@ class PanelEntry:
             self.transcript.status, self._state = status, None
 
     def show_versions(self, branches: Sequence[Branch], here: Branch) -> None:
-        """Set the prompt's versions; `here` is the current one."""
+        """Set the prompt's versions. `here` is the current version."""
         versions = (branches, branches.index(here)) if len(branches) > 1 else ((), 0)
         if versions != self.versions:
             self.versions, self._state = versions, None
 
     def spoken_text(self) -> str:
-        """The start of the answer for screen readers: the text as rendered, without markup."""
+        """The start of the answer's text, rendered and without markup, for screen readers."""
         said = " ".join(segment.text for segment in self.transcript.segments if segment.kind == "text")
         shown = re.sub(r"</?span[^>]*>", "", render.markdown_to_html(said[:SPOKEN_CHARS]))
         return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", shown)).split())
 
     def html(self) -> str:
-        """The HTML of the turn as panels show it. It needs no kernel."""
+        """The turn's HTML as in a panel. It needs no kernel."""
         state = self.state()
         pieces = [state["pieces"][name].get("html", "") for name in state["order"]]
         return "".join([state.get("question", ""), *pieces])
@@ -140,10 +140,10 @@ class PanelEntry:
         return render.printable("\n".join([*question, self.transcript.plain()]).rstrip())
 
     def state(self) -> State:
-        """The turn for panels, as JSON: the prompt's HTML, and pieces by name with their `order`.
+        """The turn as JSON data for panels: the prompt's HTML, the named pieces and their `order`.
 
         A piece is `{"html": …}`, with `"tex": True` if it has formulas, `{"widget": id}`, or `{"ask": …}` for a call
-        that needs approval. The state stays the same object until something changes.
+        that needs approval. The same object is returned until something changes.
         """
         if self._state is None:
             pieces = self._pieces()
@@ -173,7 +173,9 @@ class PanelEntry:
 
 
 def question_html(message: LLMMessage, run: Mapping[str, Any]) -> str:
-    """The user's message as a speech bubble, with its images and the cell of its run. Attachments are folded below."""
+    """The user's message as a speech bubble, with its images and the name of its cell. Below it, attachments are
+    folded.
+    """
     own, attachments = split_attachments(message.content)
     said = f'<div class="nbagent-you">{_content_html(own)}</div>' if own else ""
     folded = "".join(map(_attachment_html, attachments))
@@ -202,7 +204,9 @@ def _part_html(part: dict[str, Any], text_html: Callable[[str], str]) -> str:
 def past_turn(
     turn: Sequence[LLMMessage], recorded: Recorded, as_html: Callable[[str], str] = render.markdown_to_html
 ) -> PanelEntry:
-    """A finished turn, from its messages and from what the trace recorded. `as_html` is as in `Transcript`."""
+    """Create the entry of a finished turn from its messages and its rows in the trace. `Transcript` describes
+    `as_html`.
+    """
     run = recorded.run(turn)
     seconds = run.get("duration_s") if recorded.timings else None
     transcript = Transcript(timings=seconds is not None, as_html=as_html)

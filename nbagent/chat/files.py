@@ -26,8 +26,8 @@ _SEPARATORS = {".csv": ",", ".tsv": "\t"}
 
 
 def from_bytes(name: str, data: bytes, remedy: str) -> Attachment:
-    """Create the attachment of a file from its content. Raises `ConfigurationError` with the `remedy` if the file can't
-    be attached.
+    """Create an attachment from a file's name and content. Raises `ConfigurationError` with the `remedy` if the file
+    can't be attached.
     """
     if len(data) > MAX_FILE_BYTES:
         raise not_attached(name, f"it has more than {MAX_FILE_BYTES // 10**6} MB. {remedy}")
@@ -55,8 +55,8 @@ def from_bytes(name: str, data: bytes, remedy: str) -> Attachment:
 
 
 def from_image(name: str, value: Any) -> Attachment:
-    """Create the attachment of an image, in any form that messages accept. Raises `ConfigurationError` if the image
-    can't be read.
+    """Create an attachment from an image in any form that messages accept. Raises `ConfigurationError` for any other
+    value.
     """
     parts = [image_part(value)]
     size = [f"{'×'.join(map(str, image.size or ()))} {image.format}" for image in images_in(parts)]
@@ -87,5 +87,5 @@ def _table(data: bytes, separator: str) -> Any:
 
 
 def not_attached(name: str, reason: str) -> ConfigurationError:
-    """The error for something that can't be attached."""
+    """The error for a file or an object that can't be attached."""
     return ConfigurationError(f"{name} can't be attached: {reason}.")

@@ -1,4 +1,4 @@
-"""The greeting of an empty conversation: the agent's tools, data to mention, and prompts to start with."""
+"""The greeting of an empty conversation: the agent's tools, data to mention, and suggested prompts."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ MAX_TOOLS = 8
 
 
 def greeting(agent: Agent, about: str, data: Sequence[tuple[str, str]] = ()) -> State:
-    """Tools and variables, each as `[name, about]`, and suggested prompts. `data` has the names and descriptions of
-    variables. `about` is a sentence that explains how to chat here.
+    """The greeting as JSON data, in which each tool and variable is a pair `[name, about]`. `about` is a sentence that
+    explains how to chat here. `data` has the names and descriptions of variables.
 
     `{"about": …, "tools": […], "more_tools": 0, "variables": [["@orders", "DataFrame 90×4"]], "prompts": ["…"]}`
     """

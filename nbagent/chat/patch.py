@@ -10,7 +10,7 @@ State = Mapping[str, Any]
 
 
 def merge_patch(before: State, after: State) -> dict[str, Any]:
-    """The patch from `before` to `after`. Parts that are the same object in both are not compared.
+    """The patch from `before` to `after`. Parts that are the same object in both states are not compared.
 
     >>> merge_patch({"a": 1, "b": {"c": 2, "d": 3}}, {"b": {"c": 2, "d": 4}})
     {'a': None, 'b': {'d': 4}}

@@ -1,4 +1,4 @@
-"""Reads from the trace what messages don't have: thinking, tool calls' outcomes, tokens, times, subagents' runs."""
+"""Reads data from the trace that messages lack: thinking, tool calls' outcomes, tokens, times and subagents' runs."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _UNKEPT = {"messages": {"text", "data"}, "runs": {"prompt", "output"}, "calls": 
 
 
 def rows_in(trace: Trace) -> Rows:
-    """The rows by table, including the rows of sub-agents' runs."""
+    """The trace's rows by table, including subagents' runs."""
     return rows_below(trace.recorder, None, TABLES)
 
 
 def rows_to_keep(trace: Trace) -> Rows:
-    """The rows as JSON data, to be kept with the messages. Unknown values and everything that the messages contain are
-    omitted.
+    """The trace's rows as JSON data that can be saved with the messages. Unknown values are left out, as are values
+    that the messages contain.
     """
     rows = rows_in(trace)
     own = {row["run_id"] for row in rows["runs"] if not row.get("parent_run_id")}
@@ -39,13 +39,13 @@ def rows_to_keep(trace: Trace) -> Rows:
 
 
 def kept_rows(several: Sequence[Rows]) -> Rows:
-    """The inverse of `rows_to_keep`, for several turns."""
+    """The inverse of `rows_to_keep`, for the data of several turns."""
     unknown = {name: dict.fromkeys([*DESCRIBED[name], *SHARED]) for name in TABLES}
     return {name: [unknown[name] | row for rows in several for row in rows.get(name, ())] for name in TABLES}
 
 
 class Recorded:
-    """Finds the trace rows that belong to messages. A row is empty if the trace did not record the message.
+    """Finds a message's rows in the trace. A row is empty if the trace did not record the message.
 
     `timings`: whether to show durations.
     """
@@ -70,12 +70,12 @@ class Recorded:
         self._said = _grouped(said, "run_id")
 
     def run(self, turn: Sequence[LLMMessage]) -> Row:
-        """The row of the turn's run."""
+        """The row of the turn's last run."""
         runs = [call["run_id"] for message in turn if (call := self.call(message))]
         return self._runs[runs[-1]] if runs else {}
 
     def call(self, message: LLMMessage) -> Row:
-        """The row of the request that the message answers."""
+        """The row of the model request that this message answers."""
         return self._calls.get(self._call_ids.get(message.message_id), {})
 
     def thinking(self, message: LLMMessage) -> str:
@@ -88,7 +88,7 @@ class Recorded:
         return self._citations.get(self._call_ids.get(message.message_id, ""), [])
 
     def provider_tools(self, message: LLMMessage) -> list[Row]:
-        """The calls that the provider ran itself for this answer."""
+        """The tool calls that the provider itself ran for this answer."""
         call_id = self._call_ids.get(message.message_id)
         made = (row for (answer, _), row in self._tools.items() if answer == call_id and answer)
         return [row for row in made if str(row.get("source") or "").startswith("provider:")]
@@ -98,11 +98,11 @@ class Recorded:
         return self._tools.get((self._call_ids.get(message.message_id), wire_id), {})
 
     def notes(self, run: Row) -> list[Row]:
-        """A run's notes, such as that the history was trimmed or summarised, or that another model was used."""
+        """A run's notes: for example, that the history was trimmed or summarised, or that another model was used."""
         return [*self._notes.get(run.get("run_id", ""), [])]
 
     def entered(self, message: LLMMessage) -> float:
-        """When the message entered the conversation, in seconds."""
+        """The time at which the message entered the conversation, in seconds since the epoch; infinity if unknown."""
         return self._entered.get(message.message_id, math.inf)
 
     def children(self, tool: Row) -> Iterator[tuple[Row, list[LLMMessage]]]:

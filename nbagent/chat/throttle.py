@@ -27,7 +27,9 @@ class Throttle:
         self._timer: asyncio.TimerHandle | None = None
 
     def request(self, at_once: bool = False) -> None:
-        """Paint as soon as the limits allow, or with `at_once` immediately, as for an answer's first words."""
+        """Paint as soon as the limits allow. With `at_once`, paint immediately, for example for an answer's first
+        words.
+        """
         if self._timer is not None and not at_once:
             return
         wait = self._next - monotonic()
@@ -37,7 +39,7 @@ class Throttle:
             self._timer = asyncio.get_running_loop().call_later(wait, self.now)
 
     def every_second(self, condition: Callable[[], bool]) -> None:
-        """Request a paint every second while the condition is true, for displays of elapsed time."""
+        """Request a paint every second while the condition is true, to update elapsed times."""
         if not self._ticking:
             self._ticking = True
             asyncio.get_running_loop().call_later(1.0, self._tick, condition)

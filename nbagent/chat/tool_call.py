@@ -1,7 +1,7 @@
-"""Tool calls as HTML: folded, with arguments, printed output, a preview of the result, time and outcome.
+"""Renders tool calls as folded HTML with arguments, printed output, a preview of the result, duration and outcome.
 
-Tables are shown as tables, and code as code. Images that the tool returned are below the call and always visible. The
-trace contains everything in full.
+Tables are shown as tables, and code as code. Images that the tool returned appear below the call and are always
+visible. The trace has the full data.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def tool_call_html(
     printed: Sequence[Mapping[str, str]],
     timings: bool,
 ) -> str:
-    """A tool call as a folded block. `state` is the HTML state of an unfinished call. `edited` has arguments that a
-    person changed.
+    """A tool call as a folded block. `state` is the HTML that shows the state of an unfinished call. `edited` has the
+    arguments if a person changed them.
     """
     arguments = (call.tool_arguments if edited is None else edited) or {}
     if plan := plan_of_call(call.tool_name, arguments):  # it waits for approval, or was denied
@@ -62,7 +62,7 @@ def group_html(
 ) -> str:
     """The tool calls of one answer as a block, which stays unfolded until the last one ends.
 
-    `body` is the calls' HTML, and `taken` the time so far.
+    `body` is the calls' HTML, and `taken` is the HTML of the time so far.
     """
     names = dict.fromkeys(render.readable_name(call.tool_name or "") for call, _ in calls)
     title = f'<span class="nbagent-quiet">{len(calls)} tool calls</span> <code>{render.escape(", ".join(names))}</code>'
@@ -79,7 +79,7 @@ def group_html(
 
 
 def result_images_html(result: ToolResult | None) -> list[str]:
-    """The images that a tool returned and did not display."""
+    """The images that a tool returned but did not display, as HTML."""
     if result is None or result.outcome is None:
         return []
     displayed = {part[kind] for part in result.outputs for kind in IMAGE_TYPES if kind in part}
@@ -88,7 +88,7 @@ def result_images_html(result: ToolResult | None) -> list[str]:
 
 
 def outputs_html(outputs: Sequence[Mapping[str, str]]) -> list[str]:
-    """A tool's printed and displayed output. A widget is shown as its text, marked with its id."""
+    """A tool's printed and displayed output as HTML. A widget is shown as its text, marked with the widget's id."""
     return [f'<div class="nbagent-output {render.NO_TEX}"{_mark(part)}>{_output_html(part)}</div>' for part in outputs]
 
 
@@ -103,14 +103,14 @@ def displayed_in(outputs: Sequence[Mapping[str, str]]) -> list[Mapping[str, str]
 
 
 def last_line(outputs: Sequence[Mapping[str, str]]) -> str:
-    """The last line that was printed."""
+    """The last printed line that is not blank, shortened."""
     lines = "\n".join(part["text"] for part in printed_in(outputs)[-2:]).rsplit("\n", 20)
     shown = (" ".join(_ANSI.sub("", line).split()) for line in reversed(lines))
     return shortened(next(filter(None, shown), ""), LINE_CHARS)
 
 
 def widget_mark(model_id: str) -> str:
-    """The attribute that marks a widget's text."""
+    """The HTML attribute that marks a widget's text with the widget's id."""
     return f' data-nbagent-widget="{render.escape(model_id)}"'
 
 

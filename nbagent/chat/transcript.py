@@ -1,4 +1,4 @@
-"""A run in a cell or panel: folded thinking and tool calls, the answer as Markdown, and a footer with the cost.
+"""Renders a run for a cell or panel: folded thinking and tool calls, the formatted answer, and a footer with the cost.
 
 `Transcript` turns events into HTML and plain text. It knows nothing about Jupyter.
 """
@@ -55,7 +55,7 @@ MimeBundle = dict[str, str]
 
 @dataclass(slots=True)
 class Segment:
-    """A part of the transcript: `text`, `thinking`, `tool`, or `fixed`, whose `html` never changes.
+    """A part of the transcript. Its `kind` is `text`, `thinking`, `tool` or `fixed`, for `html` that never changes.
 
     `key` is the `tool_call_id`.
     """
@@ -98,7 +98,7 @@ class Segment:
                 child.mark_interrupted()
 
     def plain(self, text: str) -> str:
-        """A part of the text, with its citation marks as plain text."""
+        """This part of the text, with its citation marks as plain text."""
         for mark in self.marks:
             text = text.replace(mark, sources.plain_mark(mark))
         return text
@@ -122,8 +122,9 @@ class _Block(NamedTuple):
 class Transcript:
     """The state of one run's display. Feed it events, then read `html()` and `plain()`.
 
-    `outputs`: whether to show the tools' printed and displayed output, which a cell shows anyway. `as_html` turns the
-    answer's text into safe HTML. `timings`: whether to show values that differ each time, such as durations.
+    `outputs`: whether to show the tools' printed and displayed output. Set it to False for a cell, which shows the
+    output anyway. `as_html` turns the answer's text into safe HTML. `timings`: whether to show values that differ from
+    run to run, such as durations.
     """
 
     #: Whether the footer is part of its HTML.
@@ -202,9 +203,9 @@ class Transcript:
 
     @contextmanager
     def call_waits(self, key: str | None, *, stays: bool = False) -> Iterator[None]:
-        """Hide a call's block while an approval form shows the call. `key` is its `tool_call_id`.
+        """Hide a call's block while an approval form shows the call. `key` is the call's `tool_call_id`.
 
-        With `stays`, the block remains visible, because the form shows something else, and says that the call is
+        With `stays`, because the form shows something else, the block remains visible and says that the call is
         waiting.
         """
         self._waiting.append((key, stays))
@@ -217,7 +218,7 @@ class Transcript:
                     segment.started = time()  # the tool starts now
 
     def show_edited(self, key: str | None, arguments: dict[str, Any]) -> None:
-        """Show these arguments in a call's block, marked as edited. `key` is its `tool_call_id`."""
+        """Show these arguments in a call's block, marked as edited. `key` is the call's `tool_call_id`."""
         for segment in self.segments:
             if segment.key == key:
                 segment.edited, segment.html = arguments, None
@@ -225,7 +226,7 @@ class Transcript:
                 child.show_edited(key, arguments)
 
     def mark_interrupted(self) -> None:
-        """Mark the run as cancelled, and keep its content."""
+        """Mark the run as interrupted, and keep its content."""
         self._ending = "Interrupted."
         self._end()
 
@@ -237,7 +238,7 @@ class Transcript:
                 return
 
     def show_instead(self, part: str, page: str, plain: str) -> None:
-        """Show `page`, which is safe HTML, instead of this part of the answer's text."""
+        """Replace this part of the answer's text with `page`, which is safe HTML, and `plain`, its plain text."""
         for place, segment in reversed(list(enumerate(self.segments))):
             if segment.kind == "text" and part in segment.text:
                 texts = segment.text.rpartition(part)[::2]
@@ -404,7 +405,7 @@ class Transcript:
         return render.output_html("".join(self.parts()), formulas=any(map(_may_have_formulas, texts)))
 
     def parts(self) -> list[str]:
-        """The transcript as HTML in pieces, without the style. During the run, only the last pieces change."""
+        """The transcript as pieces of HTML, without the style. During the run, only the last pieces change."""
         pieces = [piece for group in self._groups() for piece in self._pieces(group)]
         return [*pieces, closing] if (closing := self._closing_html()) else pieces
 
@@ -624,7 +625,7 @@ def _note(text: str) -> Segment:
 
 
 def notice_text(event: Event) -> str:
-    """The text of an event about the run itself, such as why an answer was sent back."""
+    """The text of an event about the run itself, such as the reason why an answer was rejected."""
     is_sent_back = isinstance(event, events.ValidationError)
     return f"Sent back: {reason_in(event.content)}" if is_sent_back else event.content
 

@@ -1,4 +1,4 @@
-"""Asks the notebook's user, below the serving cell, to approve the calls of clients that the kernel serves."""
+"""Asks the notebook's user, below the serving cell, to approve tool calls from clients of the kernel's server."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ClientForms:
         self._can_ask = getattr(shell, "kernel", None) is not None and is_watched(shell)
 
     def show(self) -> None:
-        """Display the box in the running cell, if a front end can show it."""
+        """Display the box below the running cell, if somebody may be watching."""
         if not self._can_ask:
             return
         import ipywidgets as widgets

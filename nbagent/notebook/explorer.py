@@ -1,7 +1,7 @@
 """`TraceExplorer`: a trace as a table with filters, and the details of the selected row.
 
-The table is itables' widget (DataTables), which includes its own script, so the page sends no requests. Text from
-models and tools is shortened and escaped in the table. The details are rendered like answers in cells.
+The table is the itables widget (DataTables). It includes its script, so the page loads nothing from other servers. In
+the table, text from models and tools is shortened and escaped. The details look like answers in cells.
 """
 
 from __future__ import annotations
@@ -72,9 +72,9 @@ _STYLE = render.style_html(Path(__file__).with_name("explorer.css"))
 class TraceExplorer(widgets.VBox):
     """Explore a trace: its runs, model calls, tool calls, messages and blocks.
 
-    Filter by run, tool, kind of block, failure and text. A click on a row shows its details below: for a run, the whole
-    conversation. In JupyterLab and Notebook 7, a button jumps to the row's cell. `Refresh` reads the trace again. The
-    runs of forks and subagents are included. Needs the `explore` extra.
+    Filter by run, tool, kind of block, failure and text. A click on a row shows its details below the table. For a run,
+    these are the whole conversation. In JupyterLab and Notebook 7, a button jumps to the row's cell. `Refresh` reads
+    the trace again. The runs of forks and subagents are included. The explorer needs the `explore` extra.
 
     >>> agent.trace.explore()                                               # doctest: +SKIP
     """
@@ -114,7 +114,7 @@ class TraceExplorer(widgets.VBox):
         self._detail = widgets.HTML().add_class("nbagent-detail")
 
     def refresh(self) -> None:
-        """Read the trace again. Filters keep their values if those still occur in the trace."""
+        """Read the trace again. Filters keep their values if they still occur in the trace."""
         self._read = trace = self.trace.with_children()
         self._tables = {name: getattr(trace, name) for name in TABLES}
         runs, scores = self._tables["runs"], texts_by_target(trace.rows("scores"))
@@ -191,7 +191,7 @@ class TraceExplorer(widgets.VBox):
 
 
 def row_html(row: Mapping[str, Any]) -> str:
-    """The non-empty columns of a row: texts first, then short values, then ids."""
+    """The non-empty columns of a row as HTML: texts first, then short values, then ids."""
     known = {name: text for name, value in row.items() if (text := _text(value))}
     texts = "".join(render.labelled_html(name, known.pop(name)) for name in _TEXTS if name in known)
     ids = {name: known.pop(name) for name in list(known) if name.endswith("_id") or name == "parallel_group"}

@@ -33,8 +33,8 @@ _TYPED_LINE = re.compile(r"""^get_ipython\(\)\.run_line_magic\('agent', ['"](?:f
 
 
 def load(shell: Any) -> None:
-    """Register everything with a shell, and create the variable `agent` if that name is free. Calling this function
-    again does no harm.
+    """Register everything with a shell, and create the variable `agent` if that name is free. This function can be
+    called repeatedly.
     """
     unload(shell)
     watch_cells()
@@ -59,7 +59,7 @@ def load(shell: Any) -> None:
 
 
 def unload(shell: Any) -> None:
-    """Remove what `load` registered; agents and tools stay."""
+    """Unregister everything that `load` registered. Agents and tools stay."""
     set_default_approver(None)
     trust.set_asker(None)
     stop_serving()

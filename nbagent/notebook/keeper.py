@@ -1,9 +1,9 @@
 """Keeps the notebook agent's conversation and trace in two files next to the notebook: `%agent keep`.
 
 For `analysis.ipynb`, `analysis.agent.json` has the conversation with all branches, as `agent.save` writes it, and
-`analysis.agent.sqlite` has the trace, as `trace.stream_to` writes it. Neither contains secrets. A thread writes them
-after each turn, so no answer waits for the disk. The end of a cell waits for the thread. A third file is locked while
-this kernel keeps the conversation.
+`analysis.agent.sqlite` has the trace, as `trace.stream_to` writes it. Neither contains secrets. A thread writes both
+files after each turn, so no answer waits for the disk. At its end, a cell waits until the thread has finished, but only
+briefly. A third file is locked while this kernel keeps the conversation.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ WAIT_S = 5.0
 
 
 def notebook_path(shell: Any) -> Path | None:
-    """The notebook's file, if known: Jupyter's server passes it to the kernel, and VS Code sets a variable."""
+    """The path of the notebook's file; None if unknown. The Jupyter server passes it to the kernel, and VS Code sets a
+    variable.
+    """
     name = shell.user_ns.get("__vsc_ipynb_file__") or os.environ.get("JPY_SESSION_NAME")
     if not name:
         return None
@@ -51,7 +53,7 @@ def notebook_path(shell: Any) -> Path | None:
 
 
 def conversation_path(notebook: Path) -> Path:
-    """The file of a notebook's conversation.
+    """The path of the file for a notebook's conversation.
 
     >>> conversation_path(Path("analysis.ipynb")).name
     'analysis.agent.json'
@@ -60,12 +62,12 @@ def conversation_path(notebook: Path) -> Path:
 
 
 def trace_path(conversation: Path) -> Path:
-    """The file of this conversation's trace."""
+    """The path of the file for this conversation's trace."""
     return conversation.with_suffix(".sqlite")
 
 
 def turns_only_in(messages: Sequence[LLMMessage], others: Sequence[LLMMessage]) -> list[list[LLMMessage]]:
-    """The turns whose first message is not among the others."""
+    """The turns in `messages` whose first message is not in `others`."""
     ids = {message.message_id for message in others}
     return [
         turn
@@ -130,7 +132,7 @@ class Keeper:
         return agent is self._agent
 
     def end(self) -> None:
-        """Write the rest, and release the lock."""
+        """Stop following the conversation, write everything that is left, and release the lock."""
         atexit.unregister(self.end)
         self._shell.events.unregister("post_run_cell", self._cell_ended)
         self._observe_agent(None)
@@ -290,7 +292,7 @@ class Keeper:
 
 
 def count_prompts(messages: Sequence[LLMMessage]) -> str:
-    """The number of prompts in a conversation, in words.
+    """The number of prompts in a conversation, as text.
 
     >>> count_prompts([LLMMessage("user", "Why?")])
     '1 prompt'
@@ -309,7 +311,7 @@ _current: list[Keeper] = []
 
 
 def current_keeper() -> Keeper | None:
-    """The keeper of this kernel's conversation."""
+    """The keeper of this kernel's conversation; None if the conversation is not kept."""
     return _current[0] if _current else None
 
 
@@ -319,8 +321,8 @@ def is_kept(agent: Agent) -> bool:
 
 
 def offer_for(agent: Agent) -> str:
-    """A sentence for this agent's empty panels that says what `%agent restore` would restore; "" if there is nothing to
-    restore.
+    """A sentence for empty panels of this agent about the conversation that `%agent restore` would restore; "" if there
+    is none.
     """
     return next((keeper.offer for keeper in _current if keeper.keeps(agent)), "")
 
@@ -336,6 +338,6 @@ def begin_keeping(shell: Any, path: Path) -> Keeper:
 
 
 def end_keeping() -> None:
-    """Stop keeping the conversation; the files stay."""
+    """Stop keeping the conversation. The files stay."""
     while _current:
         _current.pop().end()

@@ -1,4 +1,4 @@
-"""The selectable models, their order, and the facts that are known without a request to the provider.
+"""The selectable models, their order, and facts about them that are known without a request to the provider.
 
 The panel's model picker shows them, and Tab completes their names.
 """
@@ -89,7 +89,7 @@ def known_models(provider: str) -> list[str]:
 
 
 def model_facts(provider: str, model: str) -> ModelFacts:
-    """The facts about a model that are in the price list and in the provider's file.
+    """The facts about a model from the price list and from the description of its provider.
 
     >>> model_facts("zhipu", "glm-5.2").images
     False
@@ -112,7 +112,7 @@ def model_facts(provider: str, model: str) -> ModelFacts:
 def local_models() -> dict[str, LocalModel]:
     """The models on this machine by `provider:model`: nbagent's own models, and the models of running servers.
 
-    This call blocks. If two servers have a model with the same name, the first server's is used.
+    This call blocks. If a name is available from two servers, the first server's model is used.
     """
     embedded = f"local:{SMOLLM2.name}"
     found = {embedded: LocalModel("local", f"{_bytes(SMOLLM2.gguf_bytes)} of weights", embedded)}
@@ -153,9 +153,10 @@ def all_models(
 ) -> list[str]:
     """All selectable models, as `provider:model`.
 
-    The models used so far come first, then NBAGENT_MODEL, the defaults of providers with a key, the models on this
-    machine (`local`), each provider's default, and all others. Providers with a key come before providers without one.
-    A provider's `listed` models replace its known ones. Local models that must be downloaded first come last.
+    The models used so far come first, then NBAGENT_MODEL, the default models of providers with a key, the models on
+    this machine (`local`), the other providers' default models, and all other models. In the last two groups, providers
+    with a key come first. Local models that must be downloaded come last. If `listed` has a provider's models, they
+    replace the known ones.
     """
     with_key = [f"{row.name}:{row.model}" for row in CATALOG.values() if not row.keyless and row.api_key()]
     named = os.environ.get("NBAGENT_MODEL", "")
@@ -186,11 +187,11 @@ def _names(provider: str, listed: Sequence[ListedModel]) -> list[str]:
 
 
 def find_models(text: str, models: Iterable[str]) -> list[str]:
-    """The models with all these words in their names, in any order; an exact name comes first.
+    """The models whose names contain all words of `text`, in any order. An exact match comes first.
 
-    With two or more words, models whose names have no other words come next. Then come models of a named provider, and
-    models whose names start with one of the words. Models that can't chat come last. Unknown text that looks like a
-    model's name comes first.
+    If `text` has several words, models whose names have no other words come next. Models of a provider that is named
+    follow, and then models whose names start with one of the words. Models that can't chat come last. If `text` looks
+    like the name of an unknown model, it is added as the first result.
 
     >>> find_models("gpt mini", ["openai:gpt-5.1-codex-mini", "openai:gpt-audio-mini", "openai:gpt-5-mini"])
     ['openai:gpt-5-mini', 'openai:gpt-5.1-codex-mini', 'openai:gpt-audio-mini']

@@ -1,4 +1,4 @@
-"""The analyst: a prompt, the tools of the notebook and its kernel, and a plan."""
+"""The analyst: instructions, and tools for a notebook, its kernel and a plan."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _MAX_ITERATIONS = 60
 
 
 class Analyst(Toolset):
-    """A notebook's tools, and a prompt that explains how to use them.
+    """The tools of a notebook, and instructions that explain how to use them.
 
-    - `document`: the notebook to work in. None means the notebook that the prompt came from. The agent can then read
-      the kernel's variables as well.
-    - `mode`, `seconds`: as in `notebook_tools`
+    - `document`: the notebook to work in. None is the notebook that the prompt came from. In that case, the analyst
+      can also read the notebook's variables
+    - `mode` and `seconds`: see `notebook_tools`
 
     >>> Analyst(FileNotebook("report.ipynb")).join(agent)                   # doctest: +SKIP
     """
@@ -47,7 +47,7 @@ class Analyst(Toolset):
 
     @property
     def is_on(self) -> bool:
-        """Whether the analyst is switched on."""
+        """Whether the analyst's tools and instructions are switched on."""
         return bool(self.tools.names())
 
     def instructions(self) -> str:
@@ -55,7 +55,7 @@ class Analyst(Toolset):
         return self._prompt if self.is_on else ""
 
     def join(self, agent: Agent, prompt: str | None = None) -> None:
-        """Switch the analyst on for an agent, which can then also write plans. `prompt` replaces the text of
+        """Switch the analyst on for an agent, which can then also write plans. `prompt` replaces the instructions in
         `PROMPT_FILE`.
         """
         if self not in agent.toolsets:
@@ -69,7 +69,7 @@ class Analyst(Toolset):
         agent.tools_off.discard(UPDATE_PLAN)
 
     def leave(self, agent: Agent) -> None:
-        """Switch the analyst off, for the agent and for its forks, which share it."""
+        """Switch the analyst off for the agent and for all forks that share it."""
         self.tools.set_tools([])
         agent.tools_off |= {UPDATE_PLAN} if self._brought_plan else set()
         if agent.limits is self._limits[1]:
@@ -83,10 +83,10 @@ def analyst_agent(
     prompt: str | None = None,
     seconds: float = CELL_SECONDS,
 ) -> Agent:
-    """A fork of an agent that writes, runs and fixes cells of a notebook, and plans.
+    """Fork an agent and add the analyst: the fork plans its work, and writes, runs and fixes cells of a notebook.
 
-    The fork continues the conversation and keeps the agent's tools. `prompt` replaces the text of `PROMPT_FILE`;
-    `Analyst` describes the other arguments.
+    The fork continues the conversation and keeps the agent's tools. `prompt` replaces the instructions in
+    `PROMPT_FILE`. `Analyst` describes the other arguments.
 
     >>> analyst = analyst_agent(agent, FileNotebook("report.ipynb"), mode="auto")   # doctest: +SKIP
     >>> await analyst.chat("What drives churn in data/churn.csv?")                  # doctest: +SKIP
@@ -97,5 +97,5 @@ def analyst_agent(
 
 
 def analyst_of(agent: Agent) -> Analyst | None:
-    """The agent's analyst, whether it is switched on or off; None if it has none."""
+    """The agent's analyst, even if it is switched off; None if the agent has none."""
     return next((each for each in agent.toolsets if isinstance(each, Analyst)), None)

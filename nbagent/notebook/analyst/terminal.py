@@ -1,4 +1,4 @@
-"""The terminal output of `nbagent write`, `fix` and `verify`: steps and a bar on stderr, the outcome on stdout."""
+"""Runs `nbagent write`, `fix` and `verify` in a terminal: progress goes to stderr, and the outcome to stdout."""
 
 from __future__ import annotations
 

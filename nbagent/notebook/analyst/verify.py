@@ -1,4 +1,4 @@
-"""Checks whether a notebook still runs from top to bottom in a separate, fresh kernel."""
+"""Checks whether a notebook still runs from top to bottom in a new, separate kernel."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Problem:
 
     - "failed": the cell raises an error, or was stopped
     - "hidden": the cell needs a name that no cell above it defines
-    - "differs": the cell's outputs differ from the saved ones
+    - "differs": the cell's outputs differ from the saved outputs
     """
 
     number: int
@@ -48,7 +48,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """The number of code cells that ran, and their problems.
+    """The outcome of a check: the number of code cells that ran, and their problems.
 
     >>> print(Verification(2, (Problem(3, "b2", "failed", "raises KeyError: 'price'"),)))
     Of 2 code cells, 1 has a problem:
@@ -60,7 +60,7 @@ class Verification:
 
     @property
     def ok(self) -> bool:
-        """Whether the notebook still runs and shows the saved outputs."""
+        """Whether all cells ran and produced the saved outputs."""
         return not self.problems
 
     def __str__(self) -> str:
@@ -80,10 +80,10 @@ async def verify_notebook(
 ) -> Verification:
     """Run all code cells from top to bottom in a fresh kernel, and compare their outputs with the saved ones.
 
-    The notebook and its own kernel stay unchanged, but the code's effects on files and servers are repeated. Texts are
-    compared line by line. For plots and other displays, only the types are compared. Outputs are not compared for a
-    cell that never ran, or that has the tag `nbval-ignore-output` or the comment `# NBVAL_IGNORE_OUTPUT`. A cell with
-    the tag `raises-exception` may raise an error.
+    The notebook and its own kernel stay unchanged, but code that changes files or calls servers does so again. Texts
+    are compared line by line. For plots and other displays, only the output types are compared. Outputs are not
+    compared if the cell never ran, or if it has the tag `nbval-ignore-output` or the comment `# NBVAL_IGNORE_OUTPUT`. A
+    cell with the tag `raises-exception` may raise an error.
 
     `kernel` is the name of an installed kernel, by default the notebook's. Each cell may run for up to `seconds`.
     `on_cell` is called before each code cell with its position among the code cells, counted from 1, and the number of
@@ -121,7 +121,7 @@ verify_notebook_sync = blocking(verify_notebook)
 
 
 def failures(cells: Sequence[NotebookCell]) -> list[Problem]:
-    """The cells that raised an error. A missing name is traced to the cell that defines it."""
+    """The problems of cells that raised an error. If a name is missing, the problem says which cell defines it."""
     found: list[Problem] = []
     for number, cell in enumerate(cells, 1):
         error = cell.error

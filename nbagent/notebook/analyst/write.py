@@ -1,4 +1,4 @@
-"""Lets an analyst write or fix a notebook file, until it runs from top to bottom."""
+"""Lets an analyst write or fix a notebook file until it runs from top to bottom."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _DIFFERS = """ If a cell's output differs each time, give it a seed or an order.
 
 
 class Progress(NamedTuple):
-    """The current step, its latest line, and its progress: `total` is 0 if unknown."""
+    """The current step, its latest line of text, and its progress. `total` is 0 if unknown."""
 
     doing: str
     line: str = ""
@@ -58,11 +58,11 @@ class Progress(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NotebookResult:
-    """The outcome for a notebook file. `ok` is true if the notebook still runs and shows the saved outputs, and the
-    analyst has finished.
+    """The outcome of writing or fixing a notebook file. `ok` is true if the analyst has finished, and the notebook runs
+    and reproduces its saved outputs.
 
-    - `answer`: the analyst's last answer; "" if it was not needed
-    - `changes`: one change for each cell whose source changed
+    - `answer`: the analyst's last answer; "" if the analyst was not needed
+    - `changes`: a diff for each cell whose source changed
     - `verification`: the final check in a fresh kernel
     - `runs`: the results of the agent's runs. `cost` is their total cost in US dollars, or None if a price is unknown
     """
@@ -74,12 +74,12 @@ class NotebookResult:
 
     @property
     def ok(self) -> bool:
-        """Whether the notebook still runs, and no limit stopped the analyst."""
+        """Whether the analyst finished, and the final check found no problem."""
         return self.verification.ok and not self.unfinished
 
     @property
     def unfinished(self) -> str:
-        """A sentence that says why the analyst did not finish; "" if it finished or was not needed."""
+        """The reason why the analyst did not finish; "" if it finished or was not needed."""
         if not self.runs or (self.runs[-1].status == "ok" and (self.changes or self.verification.cells)):
             return ""
         last = self.runs[-1]
@@ -88,18 +88,18 @@ class NotebookResult:
 
     @property
     def answer(self) -> str:
-        """The analyst's last answer."""
+        """The analyst's last answer; "" if the analyst was not needed."""
         return str(self.runs[-1]) if self.runs else ""
 
     @property
     def cost(self) -> float | None:
-        """The cost in US dollars; None if a request's price is unknown."""
+        """The total cost of the runs in US dollars; None if a price is unknown."""
         costs = [run.cost for run in self.runs]
         return None if None in costs else sum(cost or 0.0 for cost in costs)
 
     @property
     def diff(self) -> str:
-        """The changed sources, cell by cell, as text."""
+        """The changes to the cells' sources, as text."""
         return "\n".join(map(str, self.changes))
 
 
@@ -112,20 +112,20 @@ async def write_notebook(
     seconds: float = CELL_SECONDS,
     tell: Callable[[Progress], None] | None = None,
 ) -> NotebookResult:
-    """Let an analyst do a task in a notebook file, and fix the file until it runs in a fresh kernel.
+    """Let an analyst do a task in a notebook file, and fix the notebook until it runs in a fresh kernel.
 
-    The file is created with the first cell and saved after each change. Existing cells are run first and kept, so the
-    same call continues after an interruption. The code runs with your permissions, in the file's folder, without
-    approval. Deletions, and cells that start programs (such as `!pip`), must be approved by the agent's `approve`. The
-    agent's `budget` covers everything.
+    The file is created with the first cell and saved after each change. Existing cells are run first and kept, so you
+    can repeat an interrupted call to continue its work. The code runs with your permissions, in the file's folder,
+    without approval. The agent's `approve` decides about deletions and about cells that start programs (such as
+    `!pip`). The agent's `budget` applies to the whole task.
 
-    - `agent`: its model, tools and limits are used; by default `Agent()`
-    - `kernel`: the name of an installed kernel; by default the notebook's, `python3` for a new one
-    - `seconds`: how long each cell may run
-    - `tell`: a function that is called with the progress
+    - `agent`: the agent whose model, tools and limits are used; by default `Agent()`
+    - `kernel`: the name of an installed kernel; by default the notebook's own, or `python3` for a new notebook
+    - `seconds`: the time limit for each cell
+    - `tell`: a function that is called with each `Progress`
 
-    Raises ConfigurationError if the file is not a notebook, and `ProviderError` if the provider fails. The file keeps
-    the work so far.
+    Raises ConfigurationError if the file is not a notebook, and `ProviderError` if the provider fails. After an error,
+    the file contains the work so far.
 
     >>> result = await write_notebook("report.ipynb", "What drives churn in data/churn.csv?")   # doctest: +SKIP
     >>> print(result.answer, result.verification, result.cost)                                  # doctest: +SKIP
@@ -154,8 +154,8 @@ async def fix_notebook(
 ) -> NotebookResult:
     """Run a notebook file from top to bottom, and let an analyst fix failing cells until all cells run.
 
-    The file gets the last run's outputs. A notebook without faults needs no model. `write_notebook` describes the
-    arguments.
+    The outputs of the last run are saved in the file. No model is called if all cells run. `write_notebook` describes
+    the arguments.
 
     >>> print((await fix_notebook("broken.ipynb")).diff)                            # doctest: +SKIP
     """

@@ -1,11 +1,11 @@
 """Buttons in cells and panels.
 
-Answers have *Copy* and thumbs. Their code blocks have *Copy* and *Insert below*. A failed cell has *Explain and fix*
-below it, and its correction has *Accept* and *Reject*.
+Answers have *Copy* and thumbs buttons, and their code blocks have *Copy* and *Insert below*. A failed cell has *Explain
+and fix*, and a correction has *Accept* and *Reject*.
 
-An answer's footer names its run. A script that the kernel starts in the front end adds the buttons to the answers of
-runs that this kernel knows. Saved outputs therefore contain no widget, and a host that can't run the script shows the
-plain answer. A thumb scores the run as `good`, 1 or 0, in the agent's trace.
+An answer's footer contains the id of its run. The kernel starts a script in the front end, and the script adds buttons
+to the answers whose runs this kernel knows. Saved outputs therefore contain no widget, and a host that can't run the
+script shows the plain answer. A thumb sets the score `good` of the run in the agent's trace to 1 or 0.
 """
 
 from __future__ import annotations
@@ -28,24 +28,25 @@ _CHANGED = "The cell has changed meanwhile, so it was not replaced. Accept would
 
 
 class AnswerButtons(anywidget.AnyWidget):
-    """Runs `answer_buttons.js`. One instance serves all answers and is never displayed. Use it on the background loop.
+    """Runs `answer_buttons.js`. One instance serves all answers and is never displayed. Call its methods on the
+    background loop.
 
     The script sends:
 
-    - `{"notebook": True}` where it can change cells
-    - `{"shown": run_ids}` for footers that appeared
-    - `{"run": run_id, "good": 1}` (0, or None) for a thumb
+    - `{"notebook": True}` if it can change cells
+    - `{"shown": run_ids}` when answers with these runs appear
+    - `{"run": run_id, "good": 1}` (or 0 or None) when a thumb is clicked
     - `{"compare": number, "cell": id, "before": source, "after": code}` if a cell has changed since it failed
 
-    It receives the messages of `put_code` and `enter_code`, and:
+    The script receives the messages of `put_code` and `enter_code`, and:
 
     - `{"runs": {run_id: {"good": 1, "text": "…", "cell": "…"}}}`: the score (1, 0 or None), the answer's Markdown, and
       the prompt's cell
     - `{"gone": run_id}` if the kernel no longer knows the run
     - `{"compared": number, "page": html}`: the new diff
 
-    `newest_cell` is the id of the cell that ran last, for code in a panel. `failed` maps the id of each error that can
-    be explained to the id of its cell.
+    `newest_cell` is the id of the cell that ran last; code from a panel is inserted below it. `failed` maps the ids of
+    errors that can be explained to the ids of their cells.
     """
 
     _esm = Path(__file__).with_name("answer_buttons.js")
@@ -71,7 +72,7 @@ class AnswerButtons(anywidget.AnyWidget):
         self._send_runs(run_ids)
 
     def put_code(self, code: str, below: str, before: str | None) -> None:
-        """Put code into the cell below `below` that contains `before`, or else into a new cell there."""
+        """Put code below the cell `below`: into the cell below with the source `before`, or else into a new cell."""
         self.send({"put": {"code": code, "below": below, "before": before}})
 
     def enter_code(self, code: str, below: str) -> None:

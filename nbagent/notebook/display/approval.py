@@ -1,8 +1,8 @@
-"""Asks the notebook's user before a tool runs: with buttons in the cell or the panel, or with `input()`.
+"""Asks the notebook's user for approval before a tool runs: with buttons in the cell or panel, or with `input()`.
 
-Buttons need a front end that shows widgets, and a kernel that handles clicks while the cell runs. Before any click, the
-front end reports that it shows the buttons. Without this report, the user is asked to type. Buttons and `input()` can't
-wait at the same time: while `input()` waits, JupyterLab runs no other cell.
+Buttons need a front end that shows widgets, and a kernel that handles clicks while the cell runs. As soon as the front
+end shows the buttons, it reports this to the kernel. Without this report, the user is asked to type. Buttons and
+`input()` can't be offered at the same time: while `input()` waits, JupyterLab runs no other cell.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ WhileAsking = Callable[[FunctionCall], AbstractContextManager[Callable[[dict[str
 
 
 class NotebookApprover:
-    """An approver for a notebook. `is_watched()` returns whether a person may be present. If nobody is, calls are
-    denied.
+    """An approver for a notebook. `is_watched()` returns whether a person may be present. If nobody can be present,
+    calls are denied.
     """
 
     #: Whether the last buttons were not shown by any front end.
@@ -128,8 +128,9 @@ def _takes_clicks() -> bool:
 
 
 class ApprovalForm:
-    """A question about one call, with buttons, in the widget `box`. The user can also edit the arguments, allow later
-    calls, or give the reason for a denial. Edited arguments must fit the tool's `definition`.
+    """An approval form for one call, with buttons, in the widget `box`. Besides approving or denying the call, the user
+    can edit the arguments, allow later calls, or give a reason for denying the call. Edited arguments must fit the
+    tool's `definition`.
 
     Create it on the event loop that waits for the answer. Clicks may arrive on any thread.
     """
@@ -200,7 +201,8 @@ class ApprovalForm:
         self._title.value = APPROVAL_STYLE + asks_html(self._call, self._where, room, self._language)[0]
 
     async def ask(self, shown_within: float) -> Answer | None:
-        """Show the form in the running cell and return the answer; None if no front end shows it in time."""
+        """Show the form in the running cell and return the user's answer; None if no front end shows the form in time.
+        """
         bundle = {**self.box._repr_mimebundle_(), "text/plain": _NO_BUTTONS.format(shown_within)}
         with outside_of_call():
             handle = display(bundle, raw=True, display_id=True)
@@ -235,7 +237,7 @@ class ApprovalForm:
         return answer
 
     async def answer(self) -> Answer:
-        """Wait for the answer. The caller shows `box`."""
+        """Wait for the user's answer. The caller must display `box`."""
         return await self._answer
 
     def close(self) -> None:
@@ -333,7 +335,7 @@ async def _typed_answers(question: Question) -> Answer:
 
 
 def denied(call: FunctionCall, reason: str) -> ToolDeniedError:
-    """The error that tells the model why the user denied the call."""
+    """Return an error that tells the model why the user denied the call."""
     text = f"The user denied this call: {reason.rstrip('.')}. Do not repeat it as it is."
     return ToolDeniedError(text, tool=call.name)
 

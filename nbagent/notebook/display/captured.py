@@ -1,7 +1,7 @@
-"""Assigns tools' printed and displayed output to their calls, for the trace and for panels, which have no cell.
+"""Routes the output of tools to their calls, for the trace and for panels, which have no cell to print in.
 
-Streams and displays look up the call that the current code belongs to. The output of a cell's tools also appears in the
-cell, as usual.
+Streams and displays look up the tool call that the current code belongs to. If a cell started the run, the output also
+appears in the cell, as usual.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from nbagent.core.current import changed, current
 
 
 def outside_of_call() -> AbstractContextManager[None]:
-    """In this block, displays such as forms don't count as the tool's output."""
+    """Within this block, output such as approval forms doesn't count as the tool's output."""
     return changed(call=replace(current.get().call, output=None))
 
 
 def watch_output(shell: Any) -> None:
-    """From now on, assign tools' output in this kernel to their calls. Idempotent."""
+    """From now on, route the output of tools in this kernel to their calls. Idempotent."""
     if getattr(shell, "kernel", None) is None or "publish" in vars(shell.display_pub):
         return
     for name in ("stdout", "stderr"):

@@ -1,4 +1,4 @@
-"""A changed cell as a diff of all its lines. The lines that are not removed are the new code."""
+"""Shows a changed cell as a diff with all lines. The lines that are not marked as removed are the new code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def code_diff(before: str, after: str, cell_id: str | None) -> dict[str, str]:
     """A collapsible block with the diff, as a mimebundle. `answer_buttons.js` adds *Accept* and *Reject* if the front
     end can run it.
 
-    `before` is the cell as it ran. After a click, the script compares it with the cell's current source.
+    `before` is the source that ran. After a click, the script compares it with the cell's current source.
     """
     lines = list(diff_lines(before.strip(), after))
     counts = (f"{sign}{n}" for kind, sign in (("+", "+"), ("-", "−")) if (n := sum(kind == each for each, _ in lines)))
@@ -30,7 +30,8 @@ def code_diff(before: str, after: str, cell_id: str | None) -> dict[str, str]:
 def changes_html(changes: Iterable[tuple[str, str | None, str | None]]) -> str:
     """The diffs of several cells as one page.
 
-    Each change has the cell's name and its sources before and now, with None where the cell does not exist.
+    Each change has the cell's name, its earlier source and its current source. A source is None if the cell did not or
+    does not exist.
     """
     parts = []
     for name, before, after in changes:
@@ -42,7 +43,7 @@ def changes_html(changes: Iterable[tuple[str, str | None, str | None]]) -> str:
 
 
 def change_html(change: TextChange) -> str:
-    """A change that waits for approval, as a page of marked lines."""
+    """A change that waits for approval, as HTML with marked lines."""
     lines = change.lines()
     if change.before is None:
         lines = [("+", line) for _, line in lines]

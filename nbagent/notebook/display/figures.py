@@ -1,4 +1,4 @@
-"""Shows a tool's plots where the tool ran, in the cell or the panel, not at the end of the cell."""
+"""Shows a tool's plots as soon as the tool ends, with its call, instead of at the end of the cell."""
 
 from __future__ import annotations
 
@@ -24,22 +24,24 @@ _PLOTTING = {"plt", "pyplot", "plot", "hist"}
 
 
 def uses_pyplot(definition: FunctionDefinition) -> bool:
-    """Whether the function seems to use pyplot. Such tools run one at a time, as threads share the current figure."""
+    """Whether the function seems to use pyplot. Threads share pyplot's current figure, so such tools run one at a time.
+    """
     code = getattr(underlying(definition.func), "__code__", None)
     return code is not None and not _PLOTTING.isdisjoint(code.co_names)
 
 
 def show_figures_of(agent: Agent) -> None:
-    """Let the agent's tools show their plots where they run, unless the agent handles plots itself."""
+    """Show the plots of the agent's tools when each tool ends, unless the agent already has a call context of its own.
+    """
     executor = agent.tool_executor
     if executor.call_context is None:
         executor.call_context, executor.runs_exclusively = _showing_figures, uses_pyplot
 
 
 def listen_quietly(widget: Widget) -> None:
-    """Keep the page's messages to this widget from showing and closing the figures that a tool is drawing.
+    """Keep messages to this widget from showing and closing the figures that a tool is drawing.
 
-    After each message to a widget, IPython does what it does at the end of a cell.
+    By default, IPython handles each message to a widget like the end of a cell, where it shows and closes all figures.
     """
     widget.comm.handle_msg = widget._handle_msg
 

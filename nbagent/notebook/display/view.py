@@ -1,7 +1,7 @@
-"""Shows a transcript: below a cell, in displays that are updated in place, or in a terminal, line by line.
+"""Shows a transcript: in displays below a cell that are updated in place, or line by line in a terminal.
 
-Each segment has its own display, so a complete segment is not drawn again. An unfolded tool call therefore stays open
-while the answer streams.
+Each segment has its own display, so a complete segment is not drawn again. For example, a tool call that the user has
+unfolded stays open while the answer streams.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ PLAIN_CHARS = 200
 class CellView:
     """Shows a transcript in the running cell.
 
-    `show(index, bundle)` creates the next display, or updates the display with this index. If nobody is watching
-    (`live=False`, as under nbclient and nbval), a single display is shown at the end.
+    `show(index, bundle)` creates the next display, or updates the display with this index. With `live=False`, for runs
+    that nobody watches (nbclient, nbval), there is a single display at the end.
     """
 
     def __init__(self, transcript: Transcript, show: Callable[[int, MimeBundle], Any], *, live: bool = True) -> None:
@@ -108,8 +108,8 @@ class CellView:
 
 
 class TerminalView:
-    """Shows a transcript in a terminal, where nothing can be repainted. Text is printed as it arrives, the rest line by
-    line.
+    """Shows a transcript in a terminal. Text is printed as it arrives, and everything else as complete lines, because a
+    terminal can't be repainted.
     """
 
     def __init__(self, transcript: Transcript) -> None:

@@ -35,13 +35,13 @@ class NotebookCell:
 
     @property
     def run_id(self) -> str | None:
-        """The id of the run that last added or edited this cell; None if it was the user."""
+        """The id of the run that last added or edited this cell; None if the user did."""
         run_id: str | None = self.metadata.get(OURS, {}).get("run")
         return run_id
 
     @property
     def error(self) -> dict[str, Any] | None:
-        """The cell's error output, or None."""
+        """The cell's error output; None if there is none."""
         return next((output for output in self.outputs if output["output_type"] == "error"), None)
 
     @property
@@ -50,7 +50,7 @@ class NotebookCell:
         return digest(json.dumps(self.outputs, sort_keys=True))
 
     def marked(self, run_id: str | None) -> NotebookCell:
-        """Return the cell marked with a run's id, or without a mark if `run` is None."""
+        """A copy of the cell that is marked with a run's id, or that has no mark if `run_id` is None."""
         rest = {key: value for key, value in self.metadata.items() if key != OURS}
         return replace(self, metadata={**rest, OURS: {"run": run_id}} if run_id is not None else rest)
 
@@ -65,7 +65,7 @@ class NotebookCell:
 
     @classmethod
     def from_nbformat(cls, data: dict[str, Any]) -> NotebookCell:
-        """Create a cell from a cell of a notebook's JSON. Before nbformat 4.5, cells have no ids."""
+        """Create a cell from a notebook's JSON, which must contain the cell's id."""
         return cls(
             data["cell_type"],
             data["source"],

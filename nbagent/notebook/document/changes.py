@@ -1,6 +1,6 @@
-"""Agents' changes to a notebook. They are kept in its own metadata, so they can be shown and undone after a reload.
+"""Keeps agents' changes to a notebook in its metadata, so they can be shown and undone even after a reload.
 
-The journal is a list under `metadata.nbagent.changes`, oldest first. Each change includes the data to undo it.
+The journal is a list under `metadata.nbagent.changes`, oldest first. Each entry has the data needed to undo the change.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ KEPT_RUNS = 10
 class Change:
     """One change to one cell by a run.
 
-    - `before`: for an edit, the source before it; for a deletion, the whole cell in nbformat's form
-    - `after`: the digest of the source after the change. If the cell's current source has another digest, somebody has
-      edited the cell since, and undo skips it
-    - `shown`: for an edit or a run, the cell's earlier outputs and count in nbformat's form
+    - `before`: the earlier source if the cell was edited; the whole cell in nbformat's form if it was deleted
+    - `after`: the digest of the source after the change. If the digest of the current source differs, somebody has
+      changed the cell since then, and undo skips it
+    - `shown`: the earlier outputs and execution count in nbformat's form, if the cell was edited or run
     - `below`: for a move or a deletion, the id of the cell that was above it; "" if it was the first cell
     """
 
@@ -40,12 +40,12 @@ class Change:
 
     @property
     def source(self) -> str | None:
-        """The source before an edit or a deletion; None before an addition."""
+        """The source before the change; None if the cell was added."""
         source: str | None = self.before["source"] if self.kind == "delete" else self.before
         return source
 
     def to_json(self) -> dict[str, Any]:
-        """The change as an entry in the journal, without fields that are None."""
+        """The change as an entry of the journal, without fields that are None."""
         return {key: value for key, value in asdict(self).items() if value is not None}
 
 
@@ -70,7 +70,7 @@ class CellDiff:
 
 
 def note_change(change: Change, cell: NotebookCell | None) -> None:
-    """Notify the observers of the run whose tool changed this cell. `cell` is None if it was deleted."""
+    """Notify the observers of the run whose tool changed this cell. `cell` is None if the cell was deleted."""
     here = current.get()
     if here.run is None:
         return

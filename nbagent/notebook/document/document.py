@@ -1,7 +1,7 @@
 """`NotebookDocument`: reads, changes and runs the cells of a notebook in an open page or a file, and undoes changes.
 
-A back end implements a few atomic primitives: `LiveNotebook` through the page that shows the notebook, `FileNotebook`
-on a file with its own kernel.
+A back end implements a few atomic operations. `LiveNotebook` works through the page that shows the notebook, and
+`FileNotebook` on a file, with its own kernel.
 """
 
 from __future__ import annotations
@@ -36,15 +36,17 @@ _NOTHING: dict[str, Any] = {"outputs": [], "execution_count": None}
 
 
 class CellChangedError(ToolError):
-    """A cell is not as the caller expects: somebody has changed it, is typing in it, or has deleted it."""
+    """The cell is not in the state that the caller expects: somebody has changed it, is typing in it, or has deleted
+    it.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
     """A change that waits for approval: its safe HTML, and the new source if the user may edit it.
 
-    It appears in the cell with the id `cell_id`, or below that cell if a cell would be added. If `cell_id` is None, it
-    appears at the end of the notebook; if "", at the top.
+    The proposal appears in the cell with the id `cell_id`, or below that cell if it adds a cell. For a new cell, None
+    means the end of the notebook, and "" the top.
     """
 
     html: str
@@ -56,8 +58,8 @@ class Proposal:
 class NotebookDocument(ABC):
     """A notebook whose cells are addressed by their ids. Changes are marked with their run and can be undone.
 
-    A method with an `expected` argument changes the cell only if its source equals that text. Otherwise, it raises
-    `CellChangedError`. In a page, this also protects a cell in which the user is typing.
+    A method with an `expected` argument changes the cell only if its source equals that text. Otherwise, the method
+    raises `CellChangedError`. In a page, it also raises this error if the user is typing in the cell.
 
     >>> document = FileNotebook("report.ipynb")                                 # doctest: +SKIP
     >>> cell = await document.insert("orders.describe()")                       # doctest: +SKIP
@@ -131,7 +133,9 @@ class NotebookDocument(ABC):
             self._lock.release()
 
     async def insert(self, source: str, kind: Kind = "code", below: str | None = None) -> NotebookCell:
-        """Add a cell below the cell `below`, at the end by default, or at the top for "". Returns the cell."""
+        """Add a cell below the cell with the id `below`, and return it. By default, add the cell at the end, or with ""
+        at the top.
+        """
         async with self._changing():
             run_id = _run_id()
             place = _place_below([each.id for each in await self.cells()], below)
@@ -151,7 +155,7 @@ class NotebookDocument(ABC):
             return cell
 
     async def move(self, cell_id: str, below: str | None = None) -> None:
-        """Move a cell below the cell `below`, to the end by default, or to the top for ""."""
+        """Move a cell below the cell with the id `below`. By default, move it to the end, or with "" to the top."""
         async with self._changing():
             cells, place = await self._placed(cell_id)
             if below == cell_id:
@@ -161,7 +165,7 @@ class NotebookDocument(ABC):
             await self._keep(Change(_run_id(), cell_id, "move", after=digest(cell.source), below=above), cell)
 
     async def delete(self, cell_id: str, expected: str | None = None) -> None:
-        """Remove a cell. The journal keeps it, so `undo` restores it with its outputs."""
+        """Remove a cell. The journal keeps the cell, so `undo` can restore it with its outputs."""
         async with self._changing():
             cells, place = await self._placed(cell_id)
             cell, above = cells[place], _id_above(cells, place)
@@ -171,7 +175,7 @@ class NotebookDocument(ABC):
     async def run(self, cell_id: str, seconds: float = CELL_SECONDS) -> NotebookCell:
         """Run a code cell and wait until it ends. Returns the cell with its outputs, including any error.
 
-        The cell is stopped after `seconds`. A cell that is not code is returned unchanged.
+        The code is stopped after `seconds`. A cell that is not a code cell is returned unchanged.
         """
         cell = await self.cell(cell_id)
         if cell.kind != "code":
@@ -195,8 +199,8 @@ class NotebookDocument(ABC):
         return shown if cell.outputs else None
 
     def show_proposal(self, proposal: Proposal, answer: Callable[[bool | str], None]) -> Callable[[], None]:
-        """If the back end can, show a change in its place until it is approved or denied. Returns a function that
-        removes the change from view.
+        """Show a proposed change in its place in the notebook until the user decides, if the back end can do so.
+        Returns a function that removes the proposal. A decision in the notebook is passed to `answer`.
         """
         return lambda: None
 
@@ -216,9 +220,9 @@ class NotebookDocument(ABC):
         return [CellDiff(number, cell_id, was, is_) for number, is_, cell_id, was in found if was != is_]
 
     async def undo(self, run_id: str | None = None) -> list[str]:
-        """Undo a run's changes, by default the last run's.
+        """Undo the changes of a run, by default the last one.
 
-        A cell that somebody has changed since then is skipped and stays in the journal. Returns the ids of skipped
+        A cell that somebody has changed since then is skipped and stays in the journal. Returns the ids of the skipped
         cells.
         """
         async with self._changing():
@@ -235,7 +239,7 @@ class NotebookDocument(ABC):
             return [*reversed(kept)]
 
     async def accept(self, run_id: str | None = None) -> None:
-        """Accept a run's changes, by default the last run's: its marks and its part of the journal are removed."""
+        """Accept the changes of a run, by default the last one, and remove its marks and its part of the journal."""
         async with self._changing():
             journal = await self.changes()
             await self._forget(journal, _of_run(journal, run_id)[0], {})

@@ -1,4 +1,4 @@
-"""`FileNotebook`: a notebook in a file, with its own kernel. It needs no browser and no server."""
+"""`FileNotebook`: a notebook file with its own kernel, which needs neither a browser nor a server."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ NEW = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "py
 
 
 class FileNotebook(NotebookDocument):
-    """A notebook file of nbformat 3 or 4. Each change is saved immediately. The first change creates the file if it is
-    missing.
+    """A notebook file of nbformat 3 or 4. Each change is saved immediately. If there is no file yet, the first change
+    creates it.
 
-    Unchanged parts stay identical byte for byte, as do the file's indentation, line endings and key order. Only cell
-    ids, which nbformat 4.5 requires, are added to older files. If another program saves the file, that version is used.
+    Unchanged parts stay identical byte for byte, and the file keeps its indentation, line endings and key order. Only
+    the cell ids that nbformat 4.5 requires are added to older files. If another program saves the file, the new version
+    is read.
 
-    Cells run in the notebook's own kernel, in the file's folder. The first run starts the kernel, and the kernel ends
-    with the `async with` block. `kernel` is the name of an installed kernel, by default the notebook's.
+    Cells run in the notebook's own kernel, in the file's folder. The first run starts the kernel, and the end of the
+    `async with` block stops it. `kernel` is the name of an installed kernel, by default the notebook's.
 
     >>> async with FileNotebook("report.ipynb") as document:                        # doctest: +SKIP
     ...     cell = await document.insert("1 + 1")
@@ -73,10 +74,11 @@ class FileNotebook(NotebookDocument):
     async def run_all(
         self, seconds: float = CELL_SECONDS, on_cell: Callable[[int, int], None] | None = None
     ) -> list[NotebookCell]:
-        """Restart the kernel and run the code cells from top to bottom. This does not count as an agent's change.
+        """Restart the kernel and run all code cells from top to bottom. The new outputs do not count as an agent's
+        change.
 
-        Cells after a failed one still run, unless the kernel died. `on_cell` is called before each code cell with its
-        position among the code cells, counted from 1, and the number of code cells. Returns all cells.
+        The remaining cells run even if a cell fails, unless the kernel dies. `on_cell` is called before each code cell
+        with its position among the code cells, counted from 1, and the number of code cells. Returns all cells.
         """
         await self.kernel.stop()
         self._data["metadata"].get("widgets", {}).pop(WIDGET_STATES, None)

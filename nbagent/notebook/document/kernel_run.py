@@ -1,8 +1,8 @@
-"""Runs code as a cell of this kernel, and passes its outputs to the caller instead of the running cell.
+"""Runs code as a cell of this kernel, and returns its outputs instead of showing them in the running cell.
 
 IPython runs the code like any cell: with history, `Out`, magics, top-level `await` and plots. The code's outputs belong
-to a separate request, which no page has sent, so no page shows them. The kernel itself receives them on its IOPub
-channel, as pages do (https://jupyter-client.readthedocs.io/en/stable/messaging.html).
+to a request that no page has sent, so no page shows them. This module subscribes to the kernel's IOPub channel, as
+pages do, and collects them (https://jupyter-client.readthedocs.io/en/stable/messaging.html).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Output = dict[str, Any]
 
 
 class KernelRunner:
-    """Runs cells of one shell, one at a time.
+    """Runs cells in a shell, one at a time.
 
     >>> outputs, _ = await KernelRunner(get_ipython()).run("1 + 1", "a1", seconds=60)   # doctest: +SKIP
     >>> outputs[0]["data"]["text/plain"]                                                # doctest: +SKIP
@@ -61,12 +61,12 @@ class KernelRunner:
         on_outputs: Callable[[list[Output]], None] | None = None,
         session: str = "",
     ) -> tuple[list[Output], int | None]:
-        """Run code on the main thread as the cell `cell_id`, and wait until it ends. Returns its outputs and its
+        """Run code on the main thread as the cell `cell_id`, and wait until it ends. Returns the cell's outputs and its
         execution count.
 
         `on_outputs` is called with all outputs so far, at most 15 times a second, and at the end. The code is stopped
         after `seconds`, or when this call is cancelled. The notebook's stop button stops the code and cancels the
-        caller. If the kernel is busy with another cell, the code runs once that cell awaits something or ends.
+        caller. If the kernel is busy with another cell, the code starts when that cell awaits something or ends.
         """
         loop = asyncio.get_running_loop()
         if self._listener is None:
@@ -194,7 +194,9 @@ class _CellRun:
 
 
 class Outputs:
-    """The outputs of one cell, from IOPub messages. One thread adds messages, and any other can read the outputs."""
+    """Collects the outputs of one cell from IOPub messages. One thread adds the messages, and any other thread can read
+    the outputs.
+    """
 
     def __init__(self) -> None:
         self._outputs: list[Output] = []
@@ -232,7 +234,7 @@ class Outputs:
                 self._displays.setdefault(display_id, []).append(output)
 
     def end_with(self, error: BaseException) -> None:
-        """Replace the error that the code raised with this one."""
+        """Add this error at the end. If the code raised an error, replace that error."""
         name, text = type(error).__name__, str(error)
         with self._lock:
             if self._outputs and self._outputs[-1]["output_type"] == "error":
@@ -241,7 +243,7 @@ class Outputs:
             self._outputs.append(output)
 
     def copy(self) -> list[Output]:
-        """The outputs so far."""
+        """A copy of the outputs so far."""
         with self._lock:
             return deepcopy(self._outputs)
 

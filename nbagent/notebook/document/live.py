@@ -1,4 +1,4 @@
-"""A notebook that is open in JupyterLab or Notebook 7, as a document for its own kernel.
+"""`LiveNotebook`: a notebook that is open in JupyterLab or Notebook 7, as a document that its own kernel can change.
 
 A script that the kernel starts in the page (`live.js`) changes the shared notebook model. The changes are therefore
 part of the notebook's undo history, and other views and collaborators (`jupyter-collaboration`) see them. No server or
@@ -50,7 +50,7 @@ class PageError(ToolError):
 
 
 class LiveNotebook(NotebookDocument):
-    """A notebook that is open in a page, as `live_notebook()` returns it. The page may be reloaded at any time.
+    """A notebook that is open in a page. `live_notebook()` returns it. The page may be reloaded at any time.
 
     Every method raises `PageError` if no page with the notebook responds within `ANSWER_S` seconds, or immediately if
     the caller blocks the kernel's main thread.
@@ -117,7 +117,8 @@ class LiveNotebook(NotebookDocument):
         await self._ask("append", entry=entry, runs=KEPT_RUNS)
 
     def show_proposal(self, proposal: Proposal, answer: Callable[[bool | str], None]) -> Callable[[], None]:
-        """See `NotebookDocument`. All pages of the notebook show the change, including pages opened later."""
+        """See `NotebookDocument`. All pages that show the notebook show the proposal, even pages that are opened later.
+        """
         return self._host.propose(self, proposal, answer)
 
     async def _ask(self, op: str, **fields: Any) -> Any:
@@ -152,8 +153,8 @@ class _Shown:
 
 
 class NotebookPages(anywidget.AnyWidget):
-    """Runs `live.js` in each page that shows a notebook of this kernel. This widget is never displayed. See
-    `notebook_pages`.
+    """Runs `live.js` in each page that shows a notebook of this kernel. The widget is never displayed. `notebook_pages`
+    returns it.
 
     A page sends:
 
@@ -186,7 +187,7 @@ class NotebookPages(anywidget.AnyWidget):
         self.on_msg(lambda _, message, buffers: self._on_message(message))
 
     def find(self, session: str, is_cell: bool) -> LiveNotebook | None:
-        """The notebook of this connection or, for code outside cells, the only open notebook."""
+        """The notebook of this connection. For code outside cells, it may also be the only open notebook."""
         shown = [notebook for notebook in self.notebooks.values() if notebook.pages]
         only = shown[0] if len(shown) == 1 and not is_cell else None
         return self._by_session.get(session) or only
@@ -315,15 +316,15 @@ class NotebookPages(anywidget.AnyWidget):
 
 @cache
 def notebook_pages() -> NotebookPages:
-    """Return this kernel's instance. Call this method on the background loop."""
+    """Return this kernel's instance. Call this function on the background loop."""
     return NotebookPages()
 
 
 async def live_notebook() -> LiveNotebook:
-    """The open notebook that the current code belongs to: its page ran the cell or sent the click.
+    """The open notebook that the current code belongs to, because the notebook's page ran the cell or sent the click.
 
-    For code that no page started, it is the only open notebook of this kernel. Raises `PageError` if there is none, or
-    more than one.
+    For code that no page started, it is the kernel's only open notebook. Raises `PageError` if no notebook, or more
+    than one, is possible.
     """
     shell = running_shell()
     request = request_of(shell)

@@ -26,9 +26,8 @@ _PROGRAMS = {
 
 
 def runs_shell(source: str) -> bool:
-    """Whether a cell starts a program with a magic, a `!` or an alias, according to IPython's own parser.
-
-    True if in doubt. Programs started by Python code are not detected.
+    """Whether a cell starts a program with a magic, a `!` or an alias, according to IPython's own parser. Returns True
+    if in doubt. Programs that Python code starts are not detected.
 
     >>> runs_shell("files = !ls"), runs_shell("print('!ls')")
     (True, False)

@@ -20,9 +20,9 @@ GRACE_SECONDS = 5.0
 
 
 class OwnKernel:
-    """A kernel that starts in `folder` when it runs its first cell. After `stop`, the next cell starts a new one.
+    """A kernel that starts in `folder` when it runs its first cell. After `stop`, the next cell starts a new kernel.
 
-    `name` is the name of an installed kernel: `jupyter kernelspec list` shows them.
+    `name` is the name of an installed kernel. `jupyter kernelspec list` shows all names.
     """
 
     def __init__(self, folder: Path, name: str) -> None:
@@ -33,7 +33,7 @@ class OwnKernel:
         self._stopped = ""
 
     async def run(self, source: str, seconds: float) -> tuple[list[dict[str, Any]], int | None]:
-        """Run code. Returns its outputs (nbformat dicts, with an error last) and its execution count.
+        """Run code. Returns its outputs, as nbformat dicts with any error last, and its execution count.
 
         The code is interrupted after `seconds`, or after `MOST_CHARS` characters of output. If the kernel dies, the
         last output says so.

@@ -1,4 +1,4 @@
-"""Writes a cell for a model: its source and its outputs, without secrets."""
+"""Formats a cell for a model, with its source and outputs and without secrets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nbagent.notebook.kernel_tools.reading import joined, read_output, source_pa
 
 
 def read_cell(cell: NotebookCell, number: int, *, source: bool = True, outputs: bool = True) -> Content:
-    """A cell's header line, its source and its outputs. It is a string, or content parts if the cell has images.
+    """A cell's header line, source and outputs: a string or, if the cell has images, content parts.
 
     >>> print(read_cell(NotebookCell("markdown", "# Orders", id="a1"), 1))
     Cell 1, id a1, markdown:

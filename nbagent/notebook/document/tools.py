@@ -40,11 +40,12 @@ _LANGUAGES: dict[Kind, str] = {"code": "python", "markdown": "", "raw": ""}
 def notebook_tools(
     document: NotebookDocument | None = None, mode: Mode = "ask", seconds: float = CELL_SECONDS
 ) -> list[FunctionDefinition]:
-    """The `NOTEBOOK_TOOLS`, for `Agent(tools=…)`.
+    """Return the `NOTEBOOK_TOOLS`, for `Agent(tools=…)`.
 
-    `document` is the notebook to work in, by default the prompt's own, as `live_notebook()` finds it. `mode` determines
-    what needs approval: every change and run ("ask"), only runs and deletions ("auto-edit"), or only deletions and
-    cells that start programs with `!`, `%pip` and the like ("auto"). A cell that runs longer than `seconds` is stopped.
+    `document` is the notebook to work in. By default, it is the notebook of the prompt, as `live_notebook()` finds it.
+    `mode` determines what needs approval: every change and run ("ask"), only runs and deletions ("auto-edit"), or only
+    deletions and cells that start programs with `!`, `%pip` and the like ("auto"). A cell that runs longer than
+    `seconds` is stopped.
     """
     check_type("document", document, NotebookDocument, optional=True)
     check_choice("mode", mode, MODES)
@@ -63,10 +64,10 @@ def notebook_tools_of(registry: FunctionRegistry) -> NotebookTools | None:
 
 
 class NotebookTools:
-    """The tools of one notebook for one agent.
+    """An agent's tools for a notebook.
 
-    They keep track of the sources that the model has read or written. A cell that the user has changed since then is
-    not overwritten. The model receives its current source instead.
+    The tools record which sources the model has read or written. If the user has since changed a cell, it is not
+    overwritten, and the model receives its current source.
     """
 
     def __init__(self, document: NotebookDocument | None, mode: Mode, seconds: float) -> None:
@@ -83,7 +84,7 @@ class NotebookTools:
         self._to_run: tuple[str | None, dict[str, str]] = (None, {})
 
     def definitions(self) -> list[FunctionDefinition]:
-        """The tools' definitions. Tools that change or run something never run in parallel."""
+        """The tools' definitions. Calls that change or run cells never run in parallel."""
 
         def asks() -> bool:
             return self.mode == "ask"
@@ -112,7 +113,7 @@ class NotebookTools:
         """Read a cell and its outputs.
 
         Args:
-            cell: its id
+            cell: the cell's id
         """
         _, found = await self._find(cell)
         return await self._read(found)
@@ -123,8 +124,8 @@ class NotebookTools:
         Args:
             source: the text of the cell
             kind: "code", or "markdown" for headings and text
-            below: the id of the cell above it, or "" for the top; by default below the one you added last, or at the
-                end
+            below: the id of the cell above it, or "" for the top; by default below the cell you added last, or at
+                the end
         """
         added = await (await self._document()).insert(source, kind, await self._place(below))
         self._known[added.id], self._written = source, added.id
@@ -136,7 +137,7 @@ class NotebookTools:
         """Replace all of a cell's source. Its outputs are removed: run it again.
 
         Args:
-            cell: its id
+            cell: the cell's id
             source: the whole new source
         """
         number, before = await self._expected(cell)
@@ -150,7 +151,7 @@ class NotebookTools:
         """Run code cells in this order, up to the first that fails. Returns their outputs.
 
         Args:
-            cells: their ids; by default the cell that you added or edited last
+            cells: the cells' ids; by default the cell that you added or edited last
         """
         cells = self._ids(cells)
         report: list[Any] = []
@@ -176,8 +177,8 @@ class NotebookTools:
         """Move a cell.
 
         Args:
-            cell: its id
-            below: the id of the cell that it goes below, or "" for the top
+            cell: the cell's id
+            below: the id of the cell to move it below, or "" for the top
         """
         for each in filter(None, (cell, below)):
             await self._find(each)
@@ -189,7 +190,7 @@ class NotebookTools:
         """Delete a cell.
 
         Args:
-            cell: its id
+            cell: the cell's id
         """
         number, before = await self._expected(cell)
         await (await self._document()).delete(cell, before.source)

@@ -1,4 +1,4 @@
-"""Stops code on the main thread that runs too long, even while it computes."""
+"""Interrupts code that runs too long on the main thread, even during a computation."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from contextlib import contextmanager
 
 
 class CellTimeoutError(BaseException):
-    """Code ran too long. Not an `Exception`, so the code can't catch it with `except Exception`."""
+    """The code ran too long. This is not an `Exception`, so the code can't catch it with `except Exception`."""
 
 
 @contextmanager
 def alarm(seconds: float, ring: Callable[[], None]) -> Iterator[None]:
-    """Call `ring` if the block takes longer than `seconds`. Only the main thread has this timer. Windows has none."""
+    """Call `ring` if the block takes longer than `seconds`. The timer works only on the main thread, and not on
+    Windows.
+    """
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
         yield
         return

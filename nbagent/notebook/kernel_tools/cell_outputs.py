@@ -1,7 +1,7 @@
 """Keeps the outputs of a notebook's cells, because a kernel forgets most of them.
 
-IPython keeps a cell's value and, since version 9, its printed text. While the extension is loaded, this module keeps
-the last cells' displays, such as plots, and their errors.
+IPython keeps a cell's value and, since version 9, its printed text. While the extension is loaded, this module also
+keeps the errors of recent cells, and their displays, such as plots.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MimeBundle = dict[str, Any]
 
 
 class CellOutputs:
-    """The outputs of one shell's cells, by their numbers, as in `In [7]`."""
+    """The outputs of a shell's cells, by the cells' numbers, as in `In [7]`."""
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
@@ -34,13 +34,13 @@ class CellOutputs:
         self._errors: dict[int, str] = {}
 
     def watch(self) -> None:
-        """From now on, keep displays."""
+        """From now on, keep displays and errors."""
         if hasattr(self._shell.display_pub, "register_hook"):
             self._shell.display_pub.register_hook(self._on_message)
             self._shell.events.register("post_run_cell", self._on_cell_end)
 
     def unwatch(self) -> None:
-        """Stop keeping outputs."""
+        """Stop keeping displays and errors."""
         publisher = self._shell.display_pub
         if hasattr(publisher, "register_hook") and publisher.unregister_hook(self._on_message):
             self._shell.events.unregister("post_run_cell", self._on_cell_end)
@@ -73,7 +73,7 @@ class CellOutputs:
             _drop_oldest(self._errors)
 
     def read(self, number: int | None = None) -> Content:
-        """A cell's source and outputs. By default, it is the last cell that has outputs and is not a prompt to an
+        """A cell's source and outputs. By default, the cell is the last one that has outputs and is not a prompt to an
         agent.
 
         Raises ToolError if there is no such cell.

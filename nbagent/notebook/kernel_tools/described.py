@@ -16,8 +16,8 @@ _SOURCE_CHARS = 6_000
 
 
 def described(name: str, value: Any, rows: int | None = None, max_chars: int = MAX_CHARS) -> Content:
-    """Describe the variable `name` in at most `max_chars` characters. A table is cut to its first `rows`, by default as
-    in `format_result`.
+    """The text or image of the variable `name`, shortened to `max_chars`. For a table, only the first `rows` are
+    included, by default as many as in `format_result`.
 
     >>> described("n", [1, 2])
     '[1, 2]'
@@ -47,7 +47,7 @@ def frame_text(
 
 
 def is_frame(value: Any) -> bool:
-    """Whether a value is a data frame of pandas or another library. Only its class is examined, because its attributes
-    may lie.
+    """Whether the value is a data frame of pandas or another library. Only its class is examined, because an object's
+    own attributes can be misleading.
     """
     return hasattr(type(value), "head") and hasattr(type(value), "columns")

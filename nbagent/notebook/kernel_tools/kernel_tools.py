@@ -33,10 +33,10 @@ _CODE_SECONDS = 60.0
 
 
 def kernel_tools(namespace: dict[str, Any] | None = None, seconds: float = _CODE_SECONDS) -> list[FunctionDefinition]:
-    """The `KERNEL_TOOLS`, for `Agent(tools=…)`.
+    """Return the `KERNEL_TOOLS`, for `Agent(tools=…)`.
 
-    They work on `namespace`, by default the notebook's. Each call of `run_code` needs approval, and code that runs
-    longer than `seconds` is stopped. Outside a notebook, the tool `read_cell_outputs` is missing.
+    The tools work on `namespace`, by default the notebook's namespace. Each call of `run_code` needs approval, and code
+    that runs longer than `seconds` is stopped. Outside IPython, there is no `read_cell_outputs`.
     """
     check_type("namespace", namespace, dict, optional=True)
     check_number("seconds", seconds, above=0)
@@ -57,7 +57,7 @@ def kernel_tools(namespace: dict[str, Any] | None = None, seconds: float = _CODE
 
 
 class KernelTools:
-    """The tools of one namespace. `shell` is its IPython shell, if there is one."""
+    """The tools for one namespace. `shell` is the namespace's IPython shell, if there is one."""
 
     def __init__(self, namespace: dict[str, Any], shell: Any = None, seconds: float = _CODE_SECONDS) -> None:
         self._namespace = namespace

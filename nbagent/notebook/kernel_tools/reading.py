@@ -1,4 +1,6 @@
-"""Writes a cell's output for a model: texts shortened, plots as images, errors with their line."""
+"""Formats a cell's outputs for a model: texts are shortened, plots become images, and errors have the end of their
+traceback.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +20,12 @@ _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 def source_part(head: str, source: str) -> dict[str, Any]:
-    """A cell's source as a content part."""
+    """A content part with the header and the source of a cell, shortened if it is long."""
     return _text(f"{head}\n{truncate_result(source, SOURCE_CHARS)[0]}")
 
 
 def joined(parts: list[dict[str, Any]]) -> Content:
-    """The parts as one text, or as parts if there are images."""
+    """The content parts as one text, or unchanged if there are images among them."""
     is_text = all(part["type"] == "text" for part in parts)
     return "\n".join(part["text"] for part in parts) if is_text else parts
 

@@ -1,7 +1,7 @@
-"""Describes a variable in one line, without computing anything or running code of the value's class.
+"""Describes a variable in one line, without a computation and without running code of the value's class.
 
-A `repr` may raise, may take an hour (a lazy query runs), and may be as long as the data. Therefore only simple values
-are shown. For others, the line has only facts that are cheap to get.
+A `repr` may raise an error, may be as long as the data, and may take an hour, for example if it runs a lazy query. Only
+simple values are therefore shown. For other values, the line contains only facts that are cheap to compute.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _IPYTHON_NAMES = {"In", "Out", "exit", "quit", "open", "get_ipython"}
 
 
 def user_names(namespace: Mapping[str, Any], hidden: Mapping[str, Any]) -> list[str]:
-    """The names that the user defined, in order. `hidden` maps the names that IPython defined to their values."""
+    """The names that the user defined, in order. `hidden` maps names that IPython defined to their values."""
     return [
         name
         for name, value in list(namespace.items())
@@ -37,7 +37,7 @@ def user_names(namespace: Mapping[str, Any], hidden: Mapping[str, Any]) -> list[
 
 
 def brief(value: Any) -> str:
-    """A variable in a few words: its type, and a short value, a signature or a size if it has one.
+    """A short description of a value: its type, and the value itself if it is short, its signature or its size.
 
     >>> brief(42), brief(range(5))
     ('int 42', 'range')
@@ -77,7 +77,7 @@ def _is_plain(value: Any, levels: int = _MAX_ITEMS) -> bool:
 
 
 def is_imported(value: Any) -> bool:
-    """Whether a value is a module, or a function or class from a module, rather than data or the user's own code."""
+    """Whether the value is a module, or a function or class from a module, rather than data or the user's own code."""
     kind = type(value)
     if not issubclass(kind, (types.ModuleType, *_ROUTINES)):
         return False

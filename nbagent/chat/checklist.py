@@ -32,8 +32,7 @@ def checklist_lines(steps: Sequence[Step]) -> Iterator[str]:
 
 
 def plan_of_call(name: str | None, arguments: Mapping[str, Any] | None) -> list[Step]:
-    """The plan that a call would write. Empty for other calls, and for a plan that the checklist can't show completely.
-    """
+    """The plan that a call would write. Empty for other calls, or if the checklist can't show the whole plan."""
     if name != UPDATE_PLAN or arguments is None or arguments.keys() != {"steps"}:
         return []
     try:

@@ -201,8 +201,7 @@ class ApprovalForm:
         self._title.value = APPROVAL_STYLE + asks_html(self._call, self._where, room, self._language)[0]
 
     async def ask(self, shown_within: float) -> Answer | None:
-        """Show the form in the running cell and return the user's answer; None if no front end shows the form in time.
-        """
+        """Show the form in the running cell and return the answer; None if no front end shows the form in time."""
         bundle = {**self.box._repr_mimebundle_(), "text/plain": _NO_BUTTONS.format(shown_within)}
         with outside_of_call():
             handle = display(bundle, raw=True, display_id=True)

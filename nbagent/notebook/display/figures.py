@@ -24,15 +24,13 @@ _PLOTTING = {"plt", "pyplot", "plot", "hist"}
 
 
 def uses_pyplot(definition: FunctionDefinition) -> bool:
-    """Whether the function seems to use pyplot. Threads share pyplot's current figure, so such tools run one at a time.
-    """
+    """Whether the function seems to use pyplot. Threads share its current figure, so these tools run one at a time."""
     code = getattr(underlying(definition.func), "__code__", None)
     return code is not None and not _PLOTTING.isdisjoint(code.co_names)
 
 
 def show_figures_of(agent: Agent) -> None:
-    """Show the plots of the agent's tools when each tool ends, unless the agent already has a call context of its own.
-    """
+    """Show the plots of the agent's tools when each tool ends, unless the agent has its own call context."""
     executor = agent.tool_executor
     if executor.call_context is None:
         executor.call_context, executor.runs_exclusively = _showing_figures, uses_pyplot

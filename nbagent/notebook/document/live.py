@@ -117,8 +117,7 @@ class LiveNotebook(NotebookDocument):
         await self._ask("append", entry=entry, runs=KEPT_RUNS)
 
     def show_proposal(self, proposal: Proposal, answer: Callable[[bool | str], None]) -> Callable[[], None]:
-        """See `NotebookDocument`. All pages that show the notebook show the proposal, even pages that are opened later.
-        """
+        """See `NotebookDocument`. All pages with the notebook show the proposal, even pages that are opened later."""
         return self._host.propose(self, proposal, answer)
 
     async def _ask(self, op: str, **fields: Any) -> Any:

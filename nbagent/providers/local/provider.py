@@ -47,7 +47,7 @@ class LocalProvider(OpenSourceProvider):
     """A GGUF model, run by llama.cpp on this machine.
 
     With the default model, nbagent itself chooses the tool and takes the arguments from your prompt. The answer quotes
-    the tool's result. A larger model does all of this itself.
+    the tool's result. A large model does all of this itself.
 
     - `model`: None for SmolLM2-135M-Instruct, the name of a model that `nbagent pull` downloaded, such as "qwen3.5-4b",
       or the path of a GGUF file, whose model calls tools itself if its chat template supports this

@@ -33,7 +33,7 @@ from nbagent.trace.trace import Trace
 
 log = logging.getLogger("nbagent")
 
-#: A row fails after this many lost workers, because it may be the cause.
+#: A row fails after this many lost workers, because the row may be the cause.
 MAX_LOSSES = 3
 #: Seconds between two checks for new workers.
 CHECK_EVERY_S = 5.0
@@ -141,7 +141,7 @@ class _Cluster:
         add_runs(trace.recorder, tables)
 
     async def _least_busy(self) -> _Worker:
-        """Return the worker with the fewest rows. If there is none, request one, so the cluster may grow."""
+        """Return the worker with the fewest rows. If there is no worker, request one, so the cluster may grow."""
         async with self._lock:
             if not self._workers or monotonic() > self._next_check:
                 await self._start_senders()

@@ -19,9 +19,9 @@ from nbagent.trace.trace import Trace
 class RowAgent(Protocol):
     """The agent that sends rows, created by `Agent.row_agent`."""
 
-    #: Counts its runs' spending, in addition to the batch's budget.
+    #: Counts the spending of the agent's runs, in addition to the batch's budget.
     budget: Budget | None
-    #: An engine may assign another one.
+    #: An engine may assign another provider.
     provider: LLMProvider
     trace: Trace
 

@@ -104,7 +104,7 @@ def _annotations(output: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield from _annotations(inner, f"{prefix}{name}.")
 
 
-#: How deep nested models become columns.
+#: The depth up to which nested models become columns.
 MAX_DEPTH = 5
 
 

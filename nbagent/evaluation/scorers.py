@@ -53,7 +53,7 @@ def exact(column: str, answer: str = "answer") -> Callable[[Row], bool | None]:
             if isinstance(found, kind) or isinstance(expected, kind):
                 try:
                     return bool(read(found) == read(expected))
-                except (TypeError, ValueError, ArithmeticError):  # one of them is of another type
+                except (TypeError, ValueError, ArithmeticError):  # one of the values has another type
                     return False
         return bool(found == expected)
 

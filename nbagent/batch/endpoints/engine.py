@@ -173,7 +173,7 @@ class _Work:
             return await self.endpoint.state(sent.batch_id or "")
         except ProviderError as error:
             if error.status == 404:
-                return State("failed", reason="the provider doesn't have it, or no longer has it")
+                return State("failed", reason="the provider doesn't know this batch, or has deleted it")
             if not error.retryable:
                 raise
             log.warning("batch %s: %s", sent.batch_id, error)

@@ -63,7 +63,7 @@ class NotebookServing(ABC):
 
     @abstractmethod
     def stop_calls(self) -> int:
-        """Stop the clients' running calls or runs. Returns their number."""
+        """Stop the clients' running calls or runs. Returns the number of stopped calls or runs."""
 
     @abstractmethod
     def _follow(self, agent: Agent) -> None:
@@ -107,7 +107,7 @@ class MCPServing(NotebookServing):
         )
 
     def stop_calls(self) -> int:
-        """Stop the clients' running calls. Returns their number."""
+        """Stop the clients' running calls. Returns the number of stopped calls."""
         return self._server.cancel_calls() if self.is_running else 0
 
     def _follow(self, agent: Agent) -> None:
@@ -120,7 +120,7 @@ class MCPServing(NotebookServing):
 
 
 class AgentServing(NotebookServing):
-    """Serves the agent over HTTP. Each conversation is a fork of the current agent, with the notebook's tools.
+    """Serves the agent over HTTP. Each conversation is a fork of the notebook's current agent and has its tools.
 
     Calls that need approval wait for the notebook's user or, with `clients_approve`, for the clients.
     """
@@ -146,7 +146,7 @@ class AgentServing(NotebookServing):
         )
 
     def stop_calls(self) -> int:
-        """Stop the clients' runs. Returns their number."""
+        """Stop the clients' runs. Returns the number of stopped runs."""
         return self._server.cancel_runs() if self.is_running else 0
 
     def _follow(self, agent: Agent) -> None:

@@ -192,7 +192,7 @@ def test_each_of_two_notebooks_in_a_kernel_receives_its_own_changes(lab):
     expect(two.locator(".jp-Cell")).to_have_count(3)
     two.close()
     gone = lab.run_new_cell(page, "await two.cells()")
-    expect(gone).to_contain_text("PageError: the page with two.ipynb has not answered for 10 s")
+    expect(gone).to_contain_text("PageError: the page with two.ipynb has not responded for 10 s")
     blocked = lab.run_new_cell(page, "from nbagent.core.background import run_sync\nrun_sync(notebook.cells())")
     expect(blocked).to_contain_text("Use a %%agent cell without %%time")
     page.evaluate(BESIDE, "three.ipynb")

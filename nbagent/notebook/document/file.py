@@ -145,7 +145,7 @@ class FileNotebook(NotebookDocument):
                 if expected not in (None, cell.source):
                     raise CellChangedError(f"cell {place + 1} ({cell_id}) changed since you read it: read it again")
                 return place
-        raise CellChangedError(f"there is no longer a cell {cell_id!r}")
+        raise CellChangedError(f"the cell {cell_id!r} no longer exists")
 
     def _put(self, place: int, cell: NotebookCell) -> None:
         """Write a cell at its place."""

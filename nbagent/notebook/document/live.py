@@ -209,7 +209,7 @@ class NotebookPages(anywidget.AnyWidget):
             if not waiting.done():
                 notebook.pages[:] = [*notebook.pages[-1:], *notebook.pages[:-1]]  # next time, another page is asked
                 raise PageError(
-                    f"the page with {notebook.path} has not answered for {ANSWER_S:.0f} s: it is closed, or it has "
+                    f"the page with {notebook.path} has not responded for {ANSWER_S:.0f} s: it is closed, or it has "
                     "lost its connection. The last request may not have been carried out: read the notebook again."
                 )
             return waiting.result()

@@ -199,7 +199,7 @@ class NotebookTools:
     def _ids(self, cells: list[str] | None) -> list[str]:
         """The cells that a call would run."""
         if not cells and not self._written:
-            raise ToolError("name the cells to run by their ids: you have not added or edited any yet")
+            raise ToolError("give the ids of the cells to run: you have not added or edited a cell yet")
         return cells or [self._written]
 
     async def _run_asks(self, cells: list[str] | None = None) -> bool:
@@ -281,7 +281,9 @@ class NotebookTools:
         if known == cell.source:
             return number, cell
         if len(cell.source) > SOURCE_CHARS:
-            raise ToolError(f"cell {number} is too long to be read whole. Leave it to the user, or add another cell.")
+            raise ToolError(
+                f"cell {number} is too long for you to read all of it. Leave it to the user, or add another cell."
+            )
         problem = "you have not read it yet" if known is None else "it changed since you read it"
         content = await self._read(cell)
         text = content if isinstance(content, str) else "\n".join(part.get("text", "") for part in content)

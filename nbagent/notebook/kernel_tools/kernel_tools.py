@@ -43,7 +43,7 @@ def kernel_tools(namespace: dict[str, Any] | None = None, seconds: float = _CODE
     shell = get_ipython()
     if namespace is None:
         if shell is None:
-            raise ToolError("there is no notebook here: pass the namespace to look at, such as globals()")
+            raise ToolError("there is no notebook here: pass a namespace, such as globals()")
         namespace = shell.user_ns
     tools = KernelTools(namespace, shell, seconds)
     plain: list[Callable[..., Any]] = [tools.list_variables, tools.describe_variable, tools.peek_dataframe]

@@ -1,8 +1,8 @@
 """`%%agent` and `%agent`: send prompts to the agent from a cell.
 
 The extension rewrites a typed `%%agent` cell as an async cell (`await …run_cell_magic('agent_async', …)`), so the
-kernel can handle clicks while the model works. Under `%%time` or `%%capture`, or if code calls the magic, the
-background loop drives the same run.
+kernel can handle clicks while the model works. Under `%%time` or `%%capture`, or if code calls the magic, the same run
+takes place on the background loop.
 """
 
 from __future__ import annotations
@@ -124,14 +124,15 @@ class AgentMagics(Magics):
     def agent(self, line: str, cell: str) -> Any:
         """Send a prompt to an agent. The answer streams into the cell.
 
-        The cell's text is the prompt. `{expression}` in it is evaluated in the notebook. `{x:.2f}` and `{x!r}` work as
-        in an f-string, and `{{` is a brace. `%%agent` asks the agent in the variable `agent`, and `%%agent analyst` the
-        agent in `analyst`. Its tools are the functions decorated with `@nbagent.tool`. Afterwards, `_agent` is the
-        result, and `agent.trace` has everything as DataFrames.
+        The cell's text is the prompt. Each `{expression}` in the text is replaced by its value in the notebook.
+        `{x:.2f}` and `{x!r}` work as in an f-string, and `{{` is a brace. `%%agent` sends the prompt to the agent in
+        the variable `agent`, and `%%agent analyst` to the agent in `analyst`. A new agent's tools are the functions
+        decorated with `@nbagent.tool`. Afterwards, `_agent` is the result, and `agent.trace` has all details as
+        DataFrames.
 
-        A cell that runs again replaces its turn, unless you give `--keep`. The model reads the turns before it, and
-        later turns stay unchanged until their own cells run again. If the prompt has changed, the cell says how many
-        later turns there are. If the run fails, the old turn stays.
+        If you run a cell again, its new turn replaces the old one, unless you give `--keep`. The model reads only the
+        turns before it. Later turns stay unchanged until you run their cells again. If the prompt has changed, the cell
+        reports how many later turns there are. If the run fails, the old turn stays.
         """
         try:
             return run_sync(self._asking(line, cell))
@@ -141,13 +142,17 @@ class AgentMagics(Magics):
     @no_var_expand
     @cell_magic("agent_async")
     def agent_async(self, line: str, cell: str) -> Any:
-        """`%%agent`, awaited by an async cell. Only the extension calls this; users type `%%agent`."""
+        """Return the run of `%%agent`, which an async cell awaits. Only the extension uses this magic; users type
+        `%%agent`.
+        """
         return run_in_cell(self._asking(line, cell))
 
     @no_var_expand
     @line_magic("agent_async")
     def line_async(self, line: str) -> Any:
-        """`%agent fix` and `%agent mcp prompt`, awaited by an async cell. The extension uses this."""
+        """Return the run of `%agent fix` or `%agent mcp prompt`, which an async cell awaits. Only the extension uses
+        this.
+        """
         match line.split():
             case ["mcp", "prompt", *words]:
                 try:
@@ -160,7 +165,7 @@ class AgentMagics(Magics):
 
     @line_magic("agent")
     def agent_line(self, line: str) -> Any:
-        """Show the agent in the variable `agent`, or change it: `%agent help` lists the commands."""
+        """Show or change the agent in the variable `agent`. `%agent help` lists the commands."""
         name, *words = line.split() or ["status"]
         if name not in COMMANDS:
             hint = "; write a prompt below a line %%agent" if len(words) > 1 else options.suggestion(name, COMMANDS)
@@ -174,9 +179,9 @@ class AgentMagics(Magics):
             raise readable(error) from None
 
     def fixing(self) -> Coroutine[Any, Any, Any]:
-        """The run of `%agent fix`, not started yet. Raises UsageError if no cell has failed.
+        """Return the run of `%agent fix`, not yet started. Raises UsageError if no cell has failed.
 
-        A click below a failed cell passes that cell's id, and leaves no line in the history.
+        A click on the hint below a failed cell sends that cell's id, and adds no line to IPython's history.
         """
         clicked = not request_of(self.shell).get("content", {}).get("store_history", True)
         if (failure := last_error.failure(cell_id_of(self.shell) if clicked else None)) is None:
@@ -198,7 +203,7 @@ class AgentMagics(Magics):
         check_map_options(given, AgentMagics.agent.parser)
         given.is_data = FORMS[given.form].is_data or given.shape is not None
         if not cell.strip():
-            raise UsageError("the cell has no question: write it below the %%agent line")
+            raise UsageError("the cell has no prompt: write one below the %%agent line")
         if given.map is not None:
             return map_cell(self.shell, given, cell.strip(), self._find(given.name))
         given.until_the_end = ExitStack()

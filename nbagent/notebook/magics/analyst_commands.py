@@ -1,4 +1,4 @@
-"""`%agent analyst` and `%%agent --write`: let the agent write the notebook, from now on or for one prompt."""
+"""`%agent analyst` and `%%agent --write`: let the agent write in the notebook, permanently or for one prompt."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ _ON = "The analyst is on: the agent writes, runs and fixes cells of this noteboo
 
 
 def analyst(shell: Any, agent: Agent, words: Sequence[str]) -> None:
-    """Let the agent write, run and fix cells of this notebook, or show whether it may."""
+    """Switch the analyst on or off, or show its state. The analyst lets the agent write, run and fix cells of this
+    notebook.
+    """
     found = analyst_of(agent)
     match words:
         case []:
@@ -44,7 +46,7 @@ def _text_of(name: str) -> str:
 
 @contextmanager
 def writing(agent: Agent) -> Iterator[None]:
-    """In this block the agent is an analyst."""
+    """Within this block, the agent is an analyst."""
     found = analyst_of(agent)
     if found is not None and found.is_on:
         yield

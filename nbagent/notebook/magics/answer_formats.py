@@ -1,9 +1,9 @@
-"""The formats of an answer, `--as`: the model's instructions, and the conversion to a value.
+"""The answer formats of `--as`: instructions for the model, and the conversion of the answer to a value.
 
-Only the system prompt of this cell's requests asks the model for the format. So the conversation does not contain it,
-the answer streams as readable text, and the model can call tools first. (A JSON Schema would apply to every turn. For
-that, use `Agent.extract`.) Each format is read leniently and checked strictly: part of an answer is never used as the
-whole.
+The format is requested only in the system prompt of this cell's requests. The conversation therefore does not contain
+these instructions, the answer streams as readable text, and the model can call tools first. (A JSON Schema would apply
+to every turn. `Agent.extract` uses a schema.) Each format is read leniently but checked strictly: part of an answer is
+never used as the whole answer.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _PIPE = re.compile(r"(?<!\\)\|")
 class AnswerFormat:
     """`parse` converts the text of an answer to a value, or raises ValueError. `instructions` are for the model.
 
-    `is_data`: the cell returns the value and folds the text.
+    With `is_data`, the cell returns the value and folds the answer's text.
     """
 
     parse: Callable[[str], Any] = str
@@ -45,10 +45,10 @@ class AnswerFormat:
 
 
 def convert_answer(form: str, result: AgentResult) -> Any:
-    """The answer in this format.
+    """Convert the answer to a value in this format.
 
-    If the answer quotes a tool's result word for word, as a small model's answer may, that result is the data. Raises
-    ExtractionError, with the result as `partial`, if the answer does not have the format or is incomplete.
+    If the answer quotes a tool's result word for word, as small models sometimes do, the tool's result is used as the
+    data. Raises ExtractionError, with the result as `partial`, if the answer does not have the format or is incomplete.
     """
     chosen, answer = FORMS[form], result.content
     if chosen.is_data and result.metadata.get("quoted") and len(result.function_calls) == 1:
@@ -62,7 +62,9 @@ def convert_answer(form: str, result: AgentResult) -> Any:
 
 
 def shaped_answer(shape: str, result: AgentResult) -> Any:
-    """The value for `--shape`. Raises ExtractionError, with the result as `partial`, if the answer is incomplete."""
+    """Return the value for `--shape`. Raises ExtractionError, with the result as `partial`, if the answer is
+    incomplete.
+    """
     try:
         _check_complete(result)
     except ValueError as problem:
@@ -83,7 +85,8 @@ def _check_complete(result: AgentResult) -> None:
 
 
 def parse_code(text: str) -> str:
-    """An answer's code: its Python blocks, or else its other blocks, or else the whole text if that is Python.
+    """Return an answer's code: its Python blocks, its other code blocks if there are none, or the whole text if it is
+    Python.
 
     >>> parse_code("Here you are:\\n```python\\nx = 1\\n```")
     'x = 1'
@@ -102,7 +105,8 @@ def parse_code(text: str) -> str:
 
 
 def last_block(text: str) -> tuple[str, str] | None:
-    """The Markdown and the code of an answer's last Python block, or else of its last block. None if there is none.
+    """Return the Markdown and the code of an answer's last Python block, or else of its last code block. Returns None
+    if the answer has no code block.
 
     >>> last_block("So:\\n```python\\nx = 1\\n```\\nDone.")
     ('```python\\nx = 1\\n```\\n', 'x = 1')
@@ -124,11 +128,13 @@ def _code_blocks(tokens: Sequence[Any]) -> list[tuple[str, str]]:
 
 
 def parse_frame(text: str) -> pd.DataFrame:
-    """The table of an answer, from Markdown or JSON: an array of objects, columns, or one object as a single row.
+    """Return the table of an answer: a Markdown table or JSON, which may be an array of objects, columns, or one
+    object.
 
-    A Markdown table in a code block counts only if there is none outside. A column becomes numeric if all of its cells
-    are numbers. Numbers with leading zeros, or with more digits than a float can represent, stay text. Raises
-    ValueError if there is no table or more than one, or if a row's length differs from the header's.
+    A Markdown table in a code block counts only if there is no table outside code blocks. One JSON object becomes one
+    row. A column becomes numeric if all of its cells are numbers. Numbers with leading zeros, or with more digits than
+    a float can represent, stay text. Raises ValueError if there is no table or more than one table, or if a row and the
+    header differ in length.
 
     >>> parse_frame("| city | people |\\n|---|--:|\\n| Bonn | 331,885 |").to_dict("records")
     [{'city': 'Bonn', 'people': 331885}]
@@ -141,7 +147,7 @@ def parse_frame(text: str) -> pd.DataFrame:
         table for content in in_blocks for table in _tables(content, render.markdown_tokens(content))
     ]
     if len(tables) > 1:
-        raise ValueError(f"there are {len(tables)} tables in the answer: ask for one")
+        raise ValueError(f"there are {len(tables)} tables in the answer: ask for a single table")
     if tables:
         header, rows = tables[0]
         columns = zip(*rows, strict=True) if rows else ([] for _ in header)
@@ -182,7 +188,7 @@ def _table(lines: Sequence[str]) -> tuple[list[str], list[list[str]]]:
         raise ValueError(f"each column of the table needs its own name: {lines[0].strip()}")
     for number, row in enumerate(rows, 1):
         if len(row) != len(header):
-            raise ValueError(f"row {number} of the table has {len(row)} cells, the header {len(header)}: {row}")
+            raise ValueError(f"row {number} of the table has {len(row)} cells, but the header has {len(header)}: {row}")
     return header, rows
 
 

@@ -1,9 +1,9 @@
 """Awaits a coroutine in an async cell, where the kernel's stop button always works.
 
-A typed `%%agent` cell becomes an async cell (see `extension`): the coroutine runs on the kernel's own loop, which can
-still handle clicks. ipykernel's interrupt does not wake an idle loop (ipython/ipykernel#881), so this module installs a
-SIGINT handler that does. Everywhere else (`%%time`, `%%capture`, a call from a function), the background loop runs the
-coroutine.
+A typed `%%agent` cell becomes an async cell (see `extension`). The coroutine runs on the kernel's own loop, which can
+still handle clicks. An interrupt of ipykernel does not wake an idle loop (ipython/ipykernel#881), so this module
+installs a SIGINT handler that wakes it. Everywhere else (`%%time`, `%%capture`, a call from a function), the background
+loop runs the coroutine.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ GRACE_S = 2.0
 
 
 async def run_in_cell(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Await a coroutine in an async cell. SIGINT cancels it, and KeyboardInterrupt is raised once it has cleaned up.
+    """Await a coroutine in an async cell. SIGINT cancels the coroutine, and KeyboardInterrupt is raised when it has
+    cleaned up.
 
     A second SIGINT raises KeyboardInterrupt immediately.
     """

@@ -21,7 +21,7 @@ TRACEBACK_CHARS, CELL_CHARS = 6_000, 4_000
 
 
 def readable(error: E) -> E:
-    """Return the same error, which the cell then shows as one line instead of a traceback through nbagent's code."""
+    """Return the same error, changed so the cell shows one line instead of a traceback through nbagent's code."""
     text = f": {show_control_chars(str(error))}" if str(error) else ""
     lines = [f"\x1b[31m{type(error).__name__}\x1b[0m{text}"]
     error.__dict__["_render_traceback_"] = lambda: lines
@@ -30,7 +30,7 @@ def readable(error: E) -> E:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """How a cell failed. `text` has its code and the traceback, for a model. `code` is the cell's code as it ran."""
+    """A cell's failure. `text` has the cell's code and the traceback, for a model. `code` is the code as it ran."""
 
     text: str
     code: str = ""
@@ -39,7 +39,8 @@ class Failure:
 
 
 class LastError:
-    """The cells' errors. Wrong `%agent` lines and failed `%%agent` cells don't count: they are not the user's code.
+    """The errors of the notebook's cells. Wrong `%agent` lines and failed `%%agent` cells don't count, because they are
+    not the user's code.
 
     Until a cell fails, the interpreter's own last error is used.
     """
@@ -66,14 +67,16 @@ class LastError:
         return not isinstance(error, KeyboardInterrupt)
 
     def failure(self, cell_id: str | None = None) -> Failure | None:
-        """The failure of this cell or, if it has none, of the last cell that failed; None if no cell has."""
+        """The failure of this cell or, if it has not failed, of the last cell that failed; None if no cell failed."""
         if (noted := self.of_cells.get(cell_id or "", self._newest)) is not None:
             return noted
         error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
         return None if error is None or _is_ours(error) else Failure(_text(error, ""))
 
     def hint(self) -> dict[str, str]:
-        """The hint below the newest traceback. `answer_buttons.js` makes it a button where it can."""
+        """The hint below the newest traceback, as a mimebundle. If `answer_buttons.js` is running, it turns the hint
+        into a button.
+        """
         place = f' data-nbagent-failed="{self._newest.id}"' if self._newest and self._newest.cell_id else ""
         words = f'<small style="opacity: .65"{place}><code>%agent fix</code> explains this error</small>'
         return {"text/html": words, "text/plain": "%agent fix explains this error"}

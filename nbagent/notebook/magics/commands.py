@@ -1,4 +1,4 @@
-"""The commands of `%agent`. Each function receives the shell, the agent, and the words after the command's name."""
+"""The commands of `%agent`. Each command's function receives the shell, the agent, and the words after the name."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _NO_TOOLS = "No tools: decorate a function with @tool, or %agent tools add NAME.
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """`usage` describes the arguments, `help` the effect."""
+    """A command. `usage` describes its arguments, and `help` its effect."""
 
     run: Callable[[Any, Agent, Sequence[str]], Any]
     usage: str
@@ -88,7 +88,7 @@ def model(shell: Any, agent: Agent, words: Sequence[str]) -> Agent:
 
 
 def key(shell: Any, agent: Agent, words: Sequence[str]) -> None:
-    """Ask for a provider's key without echo, and keep it in this process only."""
+    """Prompt for a provider's key without echo, and keep the key in this process only."""
     rows = with_keys()
     if len(words) != 1 or words[0] not in rows:
         raise UsageError(f"%agent key PROVIDER, where PROVIDER is one of {', '.join(rows)}")
@@ -148,12 +148,12 @@ def undo(shell: Any, agent: Agent, words: Sequence[str]) -> None:
 
 
 def save(shell: Any, agent: Agent, words: Sequence[str]) -> None:
-    """Write the conversation to a file."""
+    """Save the conversation in a file."""
     agent.save(_file(words, "save"))
 
 
 def load(shell: Any, agent: Agent, words: Sequence[str]) -> Agent:
-    """Continue the conversation in a file. The agent keeps its provider and tools."""
+    """Continue a conversation that was saved in a file. The agent keeps its provider and tools."""
     loaded = Agent.load(_file(words, "load"))
     agent.context.new_conversation()
     agent.context.replace_history(loaded.conversation_history)
@@ -168,12 +168,12 @@ def _file(words: Sequence[str], command: str) -> str:
 
 
 def fix(shell: Any, agent: Agent, words: Sequence[str]) -> None:
-    """Ask the agent to explain the last error, and show how it would change the cell."""
+    """Ask the agent to explain the last error, and show its correction of the cell."""
     run_sync(shell.magics_manager.registry["AgentMagics"].fixing())
 
 
 def mode(shell: Any, agent: Agent, words: Sequence[str]) -> None:
-    """Show or choose what the agent may do in the notebook without approval."""
+    """Show or set the agent's mode, which determines what it may do in the notebook without approval."""
     tools = notebook_tools_of(agent.function_registry)
     if tools is None:
         raise UsageError(f"%agent mode: the agent has no notebook tools. %agent tools add {NOTEBOOK} adds them.")
@@ -209,9 +209,9 @@ def nest(shell: Any, agent: Agent, words: Sequence[str]) -> None:
 
 
 def stop(shell: Any, agent: Agent, words: Sequence[str]) -> None:
-    """Stop the runs of panels and background tasks, of all agents in the notebook or of the named ones.
+    """Stop the runs of panels and background tasks, for all agents in the notebook or for the named agents.
 
-    Without names, clients' calls are stopped as well.
+    Without names, the calls of clients are also stopped.
     """
     from nbagent.notebook.panel.conversation import agents_in_panels
 
@@ -237,7 +237,7 @@ def show_help(shell: Any, agent: Agent, words: Sequence[str]) -> None:
 
 
 def tools(shell: Any, agent: Agent, words: Sequence[str]) -> ToolTable | None:
-    """Return the agent's tools as a table, switch them on or off, or revoke approvals for the session."""
+    """Return the agent's tools as a table, switch tools on or off, or revoke the approvals for this session."""
     match words:
         case []:
             return tool_table(shell, agent)
@@ -318,7 +318,8 @@ def _tool_name(name: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class ToolTable:
-    """An agent's tools, displayed in a cell. Nothing is cut, and tools that are off are grey. `frame` has the data.
+    """An agent's tools as a table for a cell. Text is never cut off, and tools that are off are grey. `frame` has the
+    data.
 
     >>> tools = %agent tools                                                # doctest: +SKIP
     >>> tools.frame.query("not on")                                         # doctest: +SKIP

@@ -1,7 +1,7 @@
 """Tab completion for `%%agent` and `%agent`: options and their values, agents, models, tools, commands, file names.
 
-It offers only names that are known locally: Tab never waits for a provider. Inside the braces of a prompt, Python is
-completed as usual. In the text around them, nothing is offered.
+Only names that are known locally are offered, so Tab never waits for a provider. Inside the braces of a prompt, Python
+is completed as usual. In the rest of the prompt, nothing is offered.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Candidates = tuple[Iterable[str], str, str]
 
 
 def matcher(shell: Any, parser: argparse.ArgumentParser) -> Any:
-    """A matcher for IPython's completer. `parser` has the options of `%%agent`."""
+    """Create a matcher for IPython's completer. `parser` has the options of `%%agent`."""
 
     @context_matcher(identifier="nbagent")
     def match(context: Any) -> dict[str, Any]:
@@ -124,7 +124,7 @@ _VARIABLES: dict[str, Callable[[Any], bool]] = {
 
 
 def models(typed: str) -> list[str]:
-    """The matching providers. If there is only one, its default model follows, or after a colon all its known models.
+    """The matching providers. If only one matches, its default model follows or, after a colon, all its known models.
 
     >>> models("cla")
     ['claude', 'claude:claude-sonnet-5']

@@ -25,12 +25,12 @@ _NOTHING: Mapping[str, int] = {}
 
 
 def dry_run_bundle(preview: Preview, added: Mapping[str, int] = _NOTHING) -> dict[str, str]:
-    """The preview as a mimebundle. `added` has tokens by source, from `added_by_toolsets`."""
+    """The preview as a mimebundle. `added` maps sources to their tokens, as returned by `added_by_toolsets`."""
     return {"text/html": _as_html(preview, added), "text/plain": _as_text(preview, added)}
 
 
 def added_by_toolsets(agent: Agent, preview: Preview) -> dict[str, int]:
-    """The tokens that skills and MCP servers add to a request: their instructions and their tools."""
+    """The tokens that the instructions and tools of skills and MCP servers add to a request, by source."""
     offered = {function["name"]: function for function in preview.functions}
     added: dict[str, int] = {}
     for toolset in agent.toolsets if offered else ():

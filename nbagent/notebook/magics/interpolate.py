@@ -1,7 +1,7 @@
-"""`{expression}` in a cell's text is replaced by the value of a Python expression in the user's namespace.
+"""Replaces each `{expression}` in a cell's text with the value of the Python expression in the user's namespace.
 
 As in an f-string, a conversion and a format may follow: `{name!r}`, `{mean:.2f}`, `{day:%d %B}`. LaTeX and JSON also
-contain colons, so only a format for numbers, text or dates counts as one.
+contain colons, so text after a colon counts as a format only if it can format numbers, text or dates.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FORMAT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """The text between two braces (`source`) and its parts."""
+    """A field: the text between two braces (`source`) and its parts."""
 
     source: str
     expression: str
@@ -40,11 +40,11 @@ class Field:
 
 
 def interpolate(text: str, namespace: dict[str, Any]) -> str | list[dict[str, Any]]:
-    """The text with each `{expression}` replaced by its value; content parts if a value is an image.
+    """Replace each `{expression}` in the text with its value. If a value is an image, return content parts.
 
-    Text in braces that is not an expression is left as it is. Write `{{` and `}}` for braces. A DataFrame becomes
-    its shape, dtypes and head. Raises UsageError for an unknown name, and if an expression or a format fails. A label
-    such as `{fig:1}` stays unchanged if there is no such name.
+    Text in braces that is not an expression stays unchanged. Write `{{` and `}}` for braces. A DataFrame is replaced by
+    its shape, its dtypes and its first rows. Raises UsageError if a name is unknown, or if an expression or a format
+    fails. However, a label such as `{fig:1}` stays unchanged if there is no variable `fig`.
 
     >>> interpolate("Is {n} odd? {n:.2f} {n!r:>3} {no expression} {{n}}", {"n": 3})
     'Is 3 odd? 3.00   3 {no expression} {n}'
@@ -119,7 +119,9 @@ def _is_literal(tree: ast.Expression) -> bool:
 
 
 def evaluate(field: Field, namespace: dict[str, Any]) -> str | list[dict[str, Any]]:
-    """The value of a field: text, or content parts if it is an image. Raises UsageError if it fails."""
+    """The value of a field as text or, if the value is an image, as content parts. Raises UsageError if the field can't
+    be evaluated.
+    """
     try:
         value = eval(field.expression, namespace)  # noqa: S307  the user's own expression in the user's own kernel
         if field.conversion:

@@ -1,4 +1,4 @@
-"""`%agent keep` and `%agent restore`: continue the conversation in the notebook's next kernel."""
+"""`%agent keep` and `%agent restore`: keep the conversation, and continue it in the notebook's next kernel."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def keep(shell: Any, agent: Agent, words: Sequence[str]) -> None:
 
 
 def restore(shell: Any, agent: Agent, words: Sequence[str]) -> None:
-    """Restore a kept conversation and its trace. This kernel's own prompts follow it."""
+    """Restore a kept conversation and its trace. Prompts that were sent in this kernel follow after it."""
     keeper = current_keeper()
     path = keeper.path if keeper and not words else _path(shell, words, "restore")
     if not path.exists():

@@ -1,4 +1,4 @@
-"""`%%agent --map df`: the cell's text is the prompt for each row, and the cell returns a DataFrame of answers."""
+"""`%%agent --map df`: sends the cell's text as a prompt for each row, and returns a DataFrame with the answers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def check_map_options(given: Any, parser: ArgumentParser) -> None:
 
 
 async def map_cell(shell: Any, given: Any, prompt: str, agent: Agent) -> DataFrame | MapPreview:
-    """Send a prompt for each row of the data that `given.map` names. Names in braces in the prompt are columns."""
+    """Send a prompt for each row of the data that `given.map` names. Names in braces in the prompt refer to columns."""
     data = value_of(shell, "--map", given.map)
     output = None if given.shape is None else value_of(shell, "--shape", given.shape)
     before, bound = (agent.provider_or_spec, agent.system_prompt), shell.user_ns.get(given.name)

@@ -1,4 +1,4 @@
-"""`%agent mcp`: the MCP servers of an agent, their state, tools, resources and prompts."""
+"""`%agent mcp`: an agent's MCP servers, with their state, tools, resources and prompts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ _COLUMNS = ["server", "state", "tools", "revision", "address", "about"]
 
 
 def mcp(shell: Any, agent: Agent, words: Sequence[str]) -> MCPTable | pd.DataFrame | None:
-    """List the agent's MCP servers, their resources or prompts, send a prompt, use a file's servers, or close some."""
+    """List the agent's MCP servers, or their resources or prompts; send a prompt; use the servers in a file; or close
+    servers.
+    """
     match words:
         case []:
             return mcp_table(agent)
@@ -74,7 +76,7 @@ def _shown(value: Any) -> str:
 
 
 def prompt_text(agent: Agent, words: Sequence[str]) -> str:
-    """The text of a prompt from `SERVER:NAME KEY=VALUE …`. Values may be quoted."""
+    """The text of the MCP prompt that the words `SERVER:NAME KEY=VALUE …` name. Values may be quoted."""
     name, *given = shlex.split(" ".join(words)) or [""]
     server, _, prompt = name.partition(":")
     servers = servers_of(agent)
@@ -99,7 +101,7 @@ def _check_known(kind: str, name: str, known: Collection[str]) -> None:
 
 @dataclass(frozen=True, eq=False)
 class MCPTable:
-    """An agent's MCP servers, displayed in a cell. `frame` has the data.
+    """An agent's MCP servers as a table for a cell. `frame` has the data.
 
     >>> servers = %agent mcp                                                # doctest: +SKIP
     >>> servers.frame.query("state == 'failed'").about                      # doctest: +SKIP

@@ -1,8 +1,9 @@
-"""`%agent nest on`: blocking asyncio calls inside a running event loop, on old kernels that support them.
+"""`%agent nest on`: allows blocking asyncio calls inside a running event loop, on old kernels.
 
-`asyncio.run()` and `loop.run_until_complete()` refuse to run in a cell, since the kernel's loop is running already. The
-package nest-asyncio allows it by changing asyncio for the whole process. ipykernel 7, which runs all cells in one
-context, then loses queued cells and clicks. There, and in a terminal, use `await` instead.
+`asyncio.run()` and `loop.run_until_complete()` refuse to run in a cell, because the kernel's loop is already running.
+The package nest-asyncio allows such calls by changing asyncio for the whole process. Under this change, ipykernel 7,
+which runs all cells in one context, loses queued cells and clicks. With ipykernel 7, and in a terminal, use `await`
+instead.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _INSTEAD = "Write `await` in the cell; tools may call asyncio.run() unless they 
 def nest_on(shell: Any) -> None:
     """Allow blocking asyncio calls inside the kernel's running loop.
 
-    Raises UsageError with the reason if that would do harm or would not help.
+    Raises UsageError with the reason if nest-asyncio would do harm or would not help.
     """
     if getattr(shell, "kernel", None) is None:
         raise _refused("nest-asyncio only helps in a notebook.")

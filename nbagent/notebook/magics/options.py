@@ -1,4 +1,4 @@
-"""Parses the options of a `%%agent` line. Errors name the wrong value, and what was probably meant."""
+"""Parses the options of a `%%agent` line. Errors name the wrong value and, if possible, suggest the right one."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ OF_REQUESTS = ("thinking", "temperature")
 
 
 def parse(magic: Any, line: str, namespace: dict[str, Any]) -> Any:
-    """The options of `line` as attributes, parsed by the function's `magic_arguments`.
+    """Parse the options of `line` as the `magic_arguments` of `magic` define them. Returns them as attributes.
 
-    Each `{expression}` in it is replaced by its value in the namespace. A value always stays within one word and never
-    becomes an option.
+    Each `{expression}` in the line is replaced by its value in the namespace. A value always stays within one word and
+    never becomes an option.
     """
     words = _words(line, namespace, magic.parser)
     try:
@@ -50,7 +50,7 @@ def parse(magic: Any, line: str, namespace: dict[str, Any]) -> Any:
     if options.tools and options.no_tools:
         raise UsageError("%%agent: give -t or --no-tools, not both")
     if options.write and (options.tools or options.no_tools):
-        raise UsageError("%%agent: --write brings its own tools: omit -t and --no-tools")
+        raise UsageError("%%agent: --write adds its own tools: omit -t and --no-tools")
     if options.shape and options.form != "markdown":
         raise UsageError("%%agent: give --as or --shape, not both: --shape already sets the format")
     if options.output == options.name:
@@ -59,7 +59,7 @@ def parse(magic: Any, line: str, namespace: dict[str, Any]) -> Any:
 
 
 def of_requests(given: Any) -> dict[str, Any]:
-    """The request options in a line. For options that it does not set, the agent's settings apply."""
+    """The request options that a line sets. For all other options, the agent's settings apply."""
     return {name: value for name in OF_REQUESTS if (value := getattr(given, name)) is not None}
 
 
@@ -98,7 +98,7 @@ def _words(line: str, namespace: dict[str, Any], parser: Any) -> list[str]:
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """A hint with the closest known word, or else with all known words.
+    """A hint with the closest known word or, if no word is close, with all known words.
 
     >>> suggestion("x", ["tools", "panel"])
     '; there are tools, panel'
@@ -139,7 +139,7 @@ def expression(text: str) -> str:
 
 
 def value_of(shell: Any, option: str, source: str) -> Any:
-    """The value of an option's expression in the user's namespace. Raises UsageError if it fails."""
+    """The value of an option's expression in the user's namespace. Raises UsageError if the expression fails."""
     try:
         return eval(source, shell.user_ns)  # noqa: S307  the user's own expression in the user's own kernel
     except NameError as error:
@@ -154,7 +154,9 @@ def names(text: str) -> list[str]:
     """The type of an option that lists names."""
     listed = [name.strip() for name in unquoted(text).split(",")]
     if not all(listed):
-        raise ArgumentTypeError(f"a name is missing next to a comma in {text!r}: write the names without spaces, a,b,c")
+        raise ArgumentTypeError(
+            f"a name is missing next to a comma in {text!r}: write the names without spaces, as in a,b,c"
+        )
     return listed
 
 

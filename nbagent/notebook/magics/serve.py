@@ -34,7 +34,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def serve(shell: Any, agent: Agent, words: Sequence[str]) -> None:
-    """Serve the notebook's agent to programs on this machine, or its tools to MCP clients, or stop serving."""
+    """Serve the notebook's agent to programs on this machine, serve its tools to MCP clients, or stop serving."""
     check_possible("%agent serve", "sockets", "Serve the agent from a kernel on your machine.")
     options = _parser().parse_args(words)
     running = next((each for each in _servings if each.is_running), None)
@@ -43,7 +43,7 @@ def serve(shell: Any, agent: Agent, words: Sequence[str]) -> None:
         stop_serving()
         return
     if running:
-        raise UsageError(f"%agent serve: it is already serving at {running.url}; %agent serve --stop ends that")
+        raise UsageError(f"%agent serve: a server is already running at {running.url}; %agent serve --stop stops it")
     if options.tools and not options.mcp:
         raise UsageError("%agent serve: --tools requires --mcp")
     if options.clients_approve and options.mcp:
@@ -55,11 +55,11 @@ def serve(shell: Any, agent: Agent, words: Sequence[str]) -> None:
 
 
 def stop_calls() -> int:
-    """Stop the clients' running calls and runs. Returns their number."""
+    """Stop the clients' running calls and runs. Returns the number of stopped calls and runs."""
     return sum(serving.stop_calls() for serving in _servings)
 
 
 def stop_serving() -> None:
-    """Stop the server of this kernel, if there is one."""
+    """Stop this kernel's server, if it is running."""
     while _servings:
         _servings.pop().stop()

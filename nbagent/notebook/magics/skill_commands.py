@@ -22,7 +22,7 @@ _COLUMNS = ("skill", "state", "kind", "scope", "description")
 
 
 def skills(shell: Any, agent: Agent, words: Sequence[str]) -> SkillTable:
-    """Use more skills, trust the project's, or look for changes. Returns the agent's skills as a table."""
+    """Add skills, trust or distrust the project's skills, or reload all skills. Returns all skills as a table."""
     match words:
         case []:
             pass
@@ -41,7 +41,7 @@ def skills(shell: Any, agent: Agent, words: Sequence[str]) -> SkillTable:
 
 @dataclass(frozen=True, eq=False)
 class SkillTable:
-    """Skills and their problems, displayed in a cell. `frame` and `diagnostics` have the data."""
+    """An agent's skills and their problems as a table for a cell. `frame` and `diagnostics` have the data."""
 
     frame: pd.DataFrame
     diagnostics: pd.DataFrame
@@ -75,7 +75,7 @@ def _row_html(row: tuple[Any, ...]) -> str:
 
 
 def skill_table(agent: Agent) -> SkillTable:
-    """The skills of all hosts of an agent."""
+    """The skills of all of an agent's skill hosts, as a table."""
     import pandas as pd
 
     hosts = hosts_of(agent) or [SkillHost(discover=False)]

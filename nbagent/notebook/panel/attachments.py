@@ -19,22 +19,22 @@ from nbagent.notebook.kernel_tools.variables import brief, user_names
 #: Variables that an empty panel lists.
 MAX_NAMED = 4
 #: What to do with a file that can't be attached.
-REMEDY = "Load it into a variable, and mention that or a part of it"
+REMEDY = "Load it into a variable, and mention the variable or a part of it"
 
 
 def from_value(name: str, value: Any) -> Attachment:
-    """The text that the model would read for `{name}` in a cell, without secrets."""
+    """Create an attachment from a variable. Its content is the same as for `{name}` in a cell, without secrets."""
     return checked(f"@{name}", about_value(name, value), described(name, value, max_chars=MAX_CHARS))
 
 
 def about_value(name: str, value: Any) -> str:
-    """A short description of a variable, without secrets: `DataFrame 344×7`."""
+    """A short description of a variable, such as `DataFrame 344×7`, without secrets."""
     about = str(without_secrets(brief(value), name=name))
     return re.sub(r"of shape \((.*?),?\)", lambda found: found[1].replace(", ", "×"), about)
 
 
 def data_in(shell: Any) -> list[tuple[str, str]]:
-    """The notebook's tables and arrays, each with a description, newest first; if there are none, lists and dicts."""
+    """The newest tables and arrays with their descriptions. If there are none, the newest lists and dicts."""
     variables = {} if shell is None else shell.user_ns
     names = reversed(user_names(variables, getattr(shell, "user_ns_hidden", {})))
     known = [(name, variables[name]) for name in names if name in variables]
@@ -44,12 +44,16 @@ def data_in(shell: Any) -> list[tuple[str, str]]:
 
 
 def from_cell(number: int, outputs: CellOutputs) -> Attachment:
-    """The source and outputs of the cell `In [number]`, without secrets. Raises `ToolError` if there is none."""
+    """Create an attachment from the source and outputs of the cell `In [number]`, without secrets. Raises `ToolError`
+    if there is no such cell.
+    """
     return checked(f"@cell:{number}", f"In [{number}]", without_secrets(outputs.read(number), MAX_CHARS))
 
 
 def from_file(name: str, path: str) -> Attachment:
-    """A file of text, a table or an image, without secrets. Raises `ConfigurationError`."""
+    """Create an attachment from a file with text, a table or an image, without secrets. Raises `ConfigurationError` if
+    the file can't be read or attached.
+    """
     try:
         with open(path, "rb") as file:
             return from_bytes(name, file.read(MAX_FILE_BYTES + 1), REMEDY)
@@ -58,7 +62,7 @@ def from_file(name: str, path: str) -> Attachment:
 
 
 def from_resource(name: str, content: Content) -> Attachment:
-    """An MCP server's resource, without secrets."""
+    """Create an attachment from an MCP server's resource, without secrets."""
     parts = [
         {**part, "text": str(without_secrets(part["text"], MAX_CHARS))} if part["type"] == "text" else part
         for part in parts_of(content)
@@ -67,5 +71,5 @@ def from_resource(name: str, content: Content) -> Attachment:
 
 
 def from_document(part: Part) -> Attachment:
-    """A document that is already a message part."""
+    """Create an attachment from a document that is already a message part."""
     return Attachment(part["name"], document_note(part).strip("[]"), [part])

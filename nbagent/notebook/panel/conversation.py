@@ -1,7 +1,8 @@
-"""The state and actions that an agent's panels share, kept in sync with the agent.
+"""The state and the actions that an agent's panels share. They stay in sync with the agent.
 
-Clicks and events arrive on any thread. `PanelConversation.run_on_loop` moves them to the background loop, which runs
-everything here, including the prompts that a panel sends. The agent's observers report the runs of cells.
+Clicks and events arrive on any thread. `PanelConversation.run_on_loop` moves them to the background loop, on which all
+code of this module runs, including the prompts that a panel sends. Runs that cells start are reported by the agent's
+observers.
 """
 
 from __future__ import annotations
@@ -141,12 +142,12 @@ class PanelConversation:
 
     @property
     def is_busy(self) -> bool:
-        """Whether the agent is running, in a cell or for a panel."""
+        """Whether the agent is running, whether for a cell or for a panel."""
         return bool(self._running)
 
     @property
     def is_idle(self) -> bool:
-        """Whether the history can be changed: no prompt is running or waiting."""
+        """Whether no prompt is running or waiting, so the history can be changed."""
         return not self._running and not self._pending
 
     @property
@@ -162,8 +163,8 @@ class PanelConversation:
 
     @property
     def editable(self) -> list[PanelEntry]:
-        """The turns whose prompts can be edited now: those in the history, and failed ones. Empty while the agent is
-        busy.
+        """The turns whose prompts can be edited now: turns in the history, and failed turns. Empty while a prompt is
+        running or waiting.
         """
         if not self.is_idle:
             return []
@@ -175,12 +176,12 @@ class PanelConversation:
         return next((entry for entry in self.entries if entry.key == key), None)
 
     def show_notice(self, notice: str) -> None:
-        """Show an error; `""` clears it."""
+        """Show an error. An empty string clears it."""
         self.notice = notice
         self._notify()
 
     def state(self) -> State:
-        """The panels' common state, as JSON: `turns` by key, their `order`, and the rest."""
+        """The state that all panels share, as JSON data: the `turns` by key, their `order`, and the rest."""
         turns = {entry.key: entry.state() for entry in self.entries}
         bar = {"bar": self._bar} if self._bar else {}
         return {**self._frame, **bar, "turns": turns, "order": list(turns)}
@@ -211,9 +212,10 @@ class PanelConversation:
     def ask(
         self, content: Content, give_back: Callable[[Content], None], replaced: PanelEntry | None = None
     ) -> asyncio.Task[AgentResult]:
-        """Send a prompt after the agent's current work. With `replaced`, it becomes another version of that prompt.
+        """Send a prompt after the agent's current work. If `replaced` is given, the prompt becomes another version of
+        that turn's prompt.
 
-        The task's result is the answer.
+        Returns a task whose result is the answer.
         """
         entry = PanelEntry(as_question(content))
         if replaced in self.editable:
@@ -232,13 +234,13 @@ class PanelConversation:
         return prompt.task
 
     def retry(self, key: str, give_back: Callable[[Content], None]) -> None:
-        """Send a turn's prompt again, as another version."""
+        """Send a turn's prompt again, as another version of it."""
         entry = self.find(key)
         if entry in self.editable:
             self.ask(entry.message.content, give_back, replaced=entry)
 
     def branch(self, key: str) -> None:
-        """Start another conversation with the turns up to this one. The previous one stays in the list."""
+        """Start another conversation with the turns up to this one. The previous conversation stays in the list."""
         entry = self.find(key)
         if entry is not None and self.is_idle:
             self.agent.context.new_conversation(after=entry.message)
@@ -253,7 +255,7 @@ class PanelConversation:
                 self._switch(branch, branch.title)
 
     def show_version(self, key: str, step: int) -> None:
-        """Show another version of a turn's prompt, `step` places after the shown one, if it exists."""
+        """Show the version of a turn's prompt that is `step` places after the current version, if it exists."""
         entry = self.find(key)
         branches, place = entry.versions if entry is not None else ((), 0)
         if 0 <= place + step < len(branches):
@@ -267,7 +269,7 @@ class PanelConversation:
             self._say(said)
 
     def begin(self) -> None:
-        """Start an empty conversation. The previous one stays in the list."""
+        """Start an empty conversation. The previous conversation stays in the list."""
         if self.is_idle:
             self.agent.context.new_conversation()
             self.refresh()
@@ -278,7 +280,9 @@ class PanelConversation:
         self.show_notice("")
 
     def stop(self) -> None:
-        """Cancel the panels' prompts. The text so far stays, and waiting prompts return to their boxes."""
+        """Cancel the panels' prompts. Text that has arrived stays, and waiting prompts return to the boxes of their
+        panels.
+        """
         for prompt in self._pending:
             prompt.task.cancel()
 
@@ -418,7 +422,7 @@ class PanelConversation:
         self.refresh()
 
     def refresh(self) -> None:
-        """Show the current history, which also changes through cells, undo, load and trimming."""
+        """Show the current history. Cells, undo, load and trimming can also change it."""
         if self._sync_entries() and not self._running and not self._events:
             self.meter = Meter(self.agent)  # a restored conversation has been paid for
         self._notify()
@@ -488,16 +492,17 @@ def agents_in_panels() -> list[Agent]:
 
 
 def release_conversation(conversation: PanelConversation) -> None:
-    """Close the conversation after its last panel."""
+    """Close the conversation after its last panel has been closed."""
     _conversations.pop(conversation.agent, None)
     conversation.run_on_loop(conversation.close)
 
 
 class CellWatch:
-    """Watches the notebook's cells: calls `on_end(cell_id)` after each one, and `on_change()` if `is_blocked` changes.
+    """Watches the notebook's cells. Calls `on_end(cell_id)` after each cell, and `on_change()` when `is_blocked`
+    changes.
 
-    Both are called on the background loop. A kernel is blocked, and handles no clicks, while a cell runs code that does
-    not await anything.
+    Both functions are called on the background loop. While a cell runs code that does not await anything, the kernel is
+    blocked and handles no clicks.
     """
 
     def __init__(self, shell: Any, on_end: Callable[[str | None], None], on_change: Callable[[], None]) -> None:

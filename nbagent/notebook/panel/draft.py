@@ -1,7 +1,7 @@
-"""The prompt in the panel's box before it is sent: its mentions, attachments and cost.
+"""The unsent prompt in a panel's box, with its mentions, attachments and cost.
 
-One line below the box shows each mention and attachment with its tokens, and the whole request's tokens and cost. It is
-updated when typing pauses. It needs no request to the provider.
+A line below the box shows the tokens of each mention and attachment, and the tokens and cost of the whole request. The
+line is updated when typing pauses, and needs no request to the provider.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MIN_COST = 0.0001
 class Draft:
     """The draft in a panel's box. `on_change()` is called when `state()` has changed.
 
-    Call everything on the background loop.
+    Call all methods on the background loop.
     """
 
     def __init__(self, conversation: PanelConversation, shell: Any, on_change: Callable[[], None]) -> None:
@@ -61,8 +61,8 @@ class Draft:
         self._resolving, self._sending = asyncio.Lock(), asyncio.Lock()
 
     def state(self) -> State:
-        """The box's text, the attachments, the line's HTML and the edited turn's key. An attachment has a number, a
-        name, a description and, if it is an image, a `src`.
+        """The box's text, the attachments, the line's HTML and the edited turn's key, as JSON data. Each attachment has
+        a number, a name, a description and, if it is an image, a `src`.
         """
         return {
             "box": {"text": self._text, "filled": self._n_fills},
@@ -71,18 +71,20 @@ class Draft:
         }
 
     def type(self, text: str) -> None:
-        """Record the text that is in the box now."""
+        """Record the current text of the box."""
         self._text = text
         self._on_change()
 
     async def suggest(self, typed: str) -> list[Suggestion]:
-        """Completions of a typed `@` or `/`."""
+        """The completions of a typed `@` or `/` and the characters after it."""
         if typed.startswith("/"):
             return await asyncio.to_thread(lambda: list(suggest(self._conversation.agent, typed)))
         return await asyncio.to_thread(self._mentions.suggest, typed.removeprefix("@"))
 
     async def attach_file(self, name: str, data: bytes | None) -> None:
-        """Attach a pasted or dropped file. `data` is None if it was too large to send. Raises `ConfigurationError`."""
+        """Attach a pasted or dropped file. `data` is None if the file was too large to send. Raises
+        `ConfigurationError` if the file can't be attached.
+        """
         if data is None:
             raise not_attached(name, "it is too large. Save it next to the notebook and mention it with @ and its name")
         self._attach(await asyncio.to_thread(from_bytes, name, data, REMEDY))
@@ -94,7 +96,7 @@ class Draft:
         self._on_change()
 
     def edit(self, key: str) -> None:
-        """Put a turn's prompt into the box, to send it again."""
+        """Put a turn's prompt into the box, so the user can edit it and send it again."""
         entry = self._conversation.find(key)
         if entry in self._conversation.editable:
             self.edited = entry
@@ -102,14 +104,14 @@ class Draft:
             self._fill(self._restored(entry.message.content))
 
     def stop_editing(self) -> None:
-        """Empty the box if it has an earlier turn's prompt."""
+        """Empty the box if the prompt of an earlier turn is being edited in it."""
         if self.edited is not None:
             self.edited = None
             self._attached.clear()
             self._fill("")
 
     def give_back(self, content: Content) -> None:
-        """Put an unsent prompt into the box, below its text."""
+        """Put an unsent prompt back into the box, below the box's current text."""
         self._fill("\n\n".join(filter(str.strip, [self._text, self._restored(content)])))
 
     def _attach(self, *attachments: Attachment) -> None:
@@ -132,7 +134,9 @@ class Draft:
         self.type(text)
 
     async def send(self, text: str) -> None:
-        """Send the text and attachments, with the current content of mentions. Raises `ConfigurationError`."""
+        """Send the text and the attachments, with the current content of mentions. Raises `ConfigurationError` if a
+        mention can't be attached.
+        """
         text, replaced, attached = text.strip(), self.edited, self._attachments
         self._text, self.edited = "", None
         self._attached.clear()
@@ -158,7 +162,7 @@ class Draft:
         return await asyncio.to_thread(activated, self._conversation.agent, text, message)
 
     def follow(self) -> None:
-        """Update the line: the text, the attachments, the history or the model may have changed."""
+        """Update the line after a possible change of the text, the attachments, the history or the model."""
         if self.edited not in self._conversation.editable:
             self.edited = None
         self._n_changes += 1

@@ -1,7 +1,7 @@
 """Mentions with @ in a prompt: `@penguins` (a variable), `@cell:5`, `@data.csv`, `@"my data.csv"`.
 
-Only existing names are mentions: e-mail addresses, decorators, code and other words stay text. File names are relative
-to the current folder, as in `open`.
+Only existing names count as mentions. E-mail addresses, decorators, code and other words stay text. File names are
+relative to the current folder, as in `open`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Suggestion(NamedTuple):
 
 
 def mentioned_words(text: str) -> list[str]:
-    """Possible mentions, without the @ and without repetitions.
+    """The possible mentions in the text, without the @ and without duplicates.
 
     >>> mentioned_words("Is @penguins like @cell:5? Ask ann@example.org, or `@dataclass`.")
     ['penguins', 'cell:5']
@@ -63,7 +63,7 @@ def mentioned_words(text: str) -> list[str]:
 
 
 class Mentions:
-    """Looks up words in a shell's variables and cells, among the files, and on the agent's MCP servers.
+    """Looks up words among a shell's variables and cells, files, and the resources of the agent's MCP servers.
 
     `shell` may be None.
     """
@@ -73,7 +73,9 @@ class Mentions:
         self._agent = agent
 
     def resolve(self, word: str) -> Attachment | None:
-        """The object that the word names as an attachment, or None. Raises `ConfigurationError` if it can't be sent."""
+        """Create an attachment from the object that the word names, or return None. Raises `ConfigurationError` if the
+        object can't be attached.
+        """
         name = f"@{word.strip(chr(34))}"
         try:
             return _resource(self._agent, word) or self._resolved(word, name)
@@ -97,7 +99,7 @@ class Mentions:
         return None
 
     def suggest(self, typed: str) -> list[Suggestion]:
-        """Completions for the characters after an @: variables and cells, newest first, files, and MCP resources."""
+        """Completions of the characters after an @: variables and cells (newest first), files, and MCP resources."""
         found: list[Suggestion] = []
         for source in (self._variables(typed), self._cells(typed), _files(typed), _resources(self._agent, typed)):
             found += islice(source, MAX_SUGGESTED)
@@ -181,6 +183,6 @@ def _resources(agent: Agent, typed: str) -> Iterator[Suggestion]:
 
 
 def suggestion(word: str, about: str, *, quoted: bool = False, goes_on: bool = False) -> Suggestion:
-    """A mention of the word, in quotes if needed. With `goes_on`, the closing quote is left out."""
+    """A suggestion to mention the word, in quotes if needed. With `goes_on`, the closing quote is omitted."""
     quote = '"' if quoted or re.fullmatch(f"{_BARE}*[^.:]", word) is None else ""
     return Suggestion(f"@{quote}{word}{'' if goes_on else quote}", render.printable(shortened(about, ABOUT_CHARS)))

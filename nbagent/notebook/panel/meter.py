@@ -1,4 +1,4 @@
-"""The panel's meter: the conversation's usage and cost, and how close it is to a limit."""
+"""The panel's meter: the tokens and cost of the conversation, and how close the nearest limit is."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class _Sum:
 
 
 class Meter:
-    """Adds up the agent's tokens and dollars: first from its trace, later from its events.
+    """Adds up the agent's tokens and cost, first from its trace and then from its events.
 
-    It also compares the last run with the agent's limits, and the history with the model's context window.
+    The meter also compares the last run with the agent's limits, and the history with the model's context window.
     """
 
     def __init__(self, agent: Agent) -> None:
@@ -59,7 +59,9 @@ class Meter:
             total.add(tokens, cost, bool(about.get("estimated") and cost))
 
     def html(self) -> str:
-        """Tokens, dollars, and a bar for the value that is closest to its limit. The title has everything in words."""
+        """The meter's HTML: tokens, dollars, and a bar for the value that is closest to its limit. The title describes
+        all values in words.
+        """
         shares, lines = [], []
         for what, text, part, whole in self._limited():
             share = min(1.0, part / whole) if whole else 1.0

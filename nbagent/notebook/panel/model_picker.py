@@ -1,4 +1,4 @@
-"""The panel's model picker: a button with the model's name, and below it a searchable list with known facts.
+"""The panel's model picker: a button with the model's name, and a searchable list of models with known facts.
 
 A provider's model names are shown as text, never as HTML. A typed key is never part of saved state.
 """
@@ -35,9 +35,9 @@ MAX_ROWS, MAX_NAME = 50, 80
 
 
 class ModelPicker:
-    """The model of an agent and, while it is open, the list to choose another one.
+    """An agent's current model and, while the picker is open, the list from which the user can choose another model.
 
-    `on_change()` is called when `state()` has changed. Call everything on the background loop.
+    `on_change()` is called when `state()` has changed. Call all methods on the background loop.
     """
 
     def __init__(self, conversation: PanelConversation, on_change: Callable[[], None]) -> None:
@@ -56,7 +56,9 @@ class ModelPicker:
         self._current()  # now, not later on the loop: the notebook's display of the agent names its model
 
     def state(self) -> State:
-        """The model's `name` and `title` and, while the list is `open`, its rows or the request for a key."""
+        """The model's `name` and `title` and, while the list is open, `open` with the list's rows or a request for a
+        key.
+        """
         spec = self._current()
         if not self._conversation.is_idle:
             self._close()
@@ -103,7 +105,7 @@ class ModelPicker:
         ]
 
     def act(self, do: str, value: Any = None) -> None:
-        """Handle a person's action in the list: open, close, search, enter, choose, list, key, or back."""
+        """Handle the user's action in the picker: open, close, search, enter, choose, list, key or back."""
         start = self._conversation.run_on_loop
         match do:
             case "open":

@@ -1,7 +1,7 @@
 """`ChatPanel`: an agent's conversation as a widget, in sync with the cells.
 
-The kernel has the state and renders text from models and tools. `panel.js` shows it and sends people's actions, which
-run on the background loop (see `conversation`). The panel shows their errors.
+The kernel has the state and renders text from models and tools. `panel.js` shows this state and sends the user's
+actions, which run on the background loop (see `conversation`). If an action fails, the panel shows the error.
 """
 
 from __future__ import annotations
@@ -50,9 +50,10 @@ EDITING_EARLIER = (
 
 
 class Asked:
-    """A prompt that was sent from a panel: `await` it for the `AgentResult`. As a cell's value, it shows nothing.
+    """A prompt that was sent with `ChatPanel.ask`. Await it for the `AgentResult`. As a cell's value, it shows nothing.
 
-    Raises the run's error, or `CancelledError` after Stop. Interrupting the waiting cell does not stop the run.
+    Awaiting it raises the run's error, or `CancelledError` if the user stopped the run. An interrupt of the waiting
+    cell does not stop the run.
     """
 
     def __init__(self, answer: Future[AgentResult]) -> None:
@@ -70,13 +71,13 @@ class Asked:
 
 
 class ChatPanel(anywidget.AnyWidget):
-    """A panel to chat with an agent. It shares the conversation and the trace with the agent's `%%agent` cells.
+    """A panel for chatting with an agent. It shares the conversation and the trace with the agent's `%%agent` cells.
 
-    Enter sends, and Shift-Enter starts a new line. Prompts from cells also appear here, and several panels of one agent
-    stay in sync. *Stop* ends the panels' runs and keeps the text so far. Tools with `approve=True` ask for approval
-    here if their run was started here. `height` is the conversation's height in CSS. `dock=True` shows the panel beside
-    the notebook, at full height, in JupyterLab and Notebook 7. `close()` removes the panel. A saved notebook has the
-    conversation as of its last turn.
+    Enter sends the prompt, and Shift-Enter starts a new line. Prompts from cells also appear here, and several panels
+    of one agent stay in sync. *Stop* ends the panels' runs and keeps the text so far. Tools with `approve=True` ask for
+    approval in the panel if the run was started in it. `height` is the conversation's height in CSS. `dock=True` shows
+    the panel beside the notebook, at full height, in JupyterLab and Notebook 7. `close()` removes the panel. A saved
+    notebook contains the conversation as it was after the last turn.
 
     >>> ChatPanel(agent)                                                    # doctest: +SKIP
     """
@@ -202,7 +203,7 @@ class ChatPanel(anywidget.AnyWidget):
     # -- the page's content ------------------------------------------------------------------------------------------
 
     def update(self) -> None:
-        """Update the panel's content other than the turns."""
+        """Update all of the panel's content except for the turns."""
         conversation = self._conversation
         self._draft.follow()
         if self._tab == TRACE and not conversation.is_busy:
@@ -229,7 +230,7 @@ class ChatPanel(anywidget.AnyWidget):
         self._saved.update()
 
     def publish(self) -> int:
-        """Send the changes. Returns the number of characters sent."""
+        """Send the changes to the page. Returns the number of characters sent."""
         trace = {"trace": self._trace} if self._tab == TRACE else {}
         state = {**self._conversation.state(), **self._own, **trace}
         patch = merge_patch(self._shown, state)
@@ -245,7 +246,7 @@ class ChatPanel(anywidget.AnyWidget):
     # -- from cells ---------------------------------------------------------------------------------------------------
 
     def ask(self, question: str) -> Asked:
-        """Send a prompt as if it had been typed. Returns immediately: `await` the result to get the answer.
+        """Send a prompt as if the user had typed it. Returns immediately. Await the returned object to get the answer.
 
         >>> panel.ask("And by island?")                                     # doctest: +SKIP
         >>> result = await panel.ask("And by sex?")                         # doctest: +SKIP

@@ -1,7 +1,7 @@
-"""A panel's output in the saved notebook: the conversation as of its last turn, for readers without a kernel.
+"""A panel's output in the saved notebook: the conversation after its last turn, for readers without a kernel.
 
-It is a separate output below the panel, because hosts redraw a widget whose output is updated. A live panel hides it.
-Without a live panel, it hides the host's message about a missing widget (`panel.css`).
+This is a separate output below the panel, because hosts redraw a widget when its output is updated. A live panel hides
+this output. Without a live panel, the output hides the host's message about a missing widget (`panel.css`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ KEPT = "Run %agent restore in a new kernel to continue this conversation."
 
 
 class SavedOutput:
-    """The saved output of one panel. `style` is its style sheet as HTML. The live panel needs `hiding_style`."""
+    """The saved output of one panel. `style` is the panel's style sheet as HTML. The live panel must include
+    `hiding_style`.
+    """
 
     def __init__(self, conversation: PanelConversation, style: str) -> None:
         self._conversation = conversation
@@ -40,7 +42,7 @@ class SavedOutput:
 
     @property
     def hiding_style(self) -> str:
-        """A style that hides the output and its place in JupyterLab, as HTML."""
+        """A style sheet, as HTML, that hides the output and the space that it would take in JupyterLab."""
         return f"<style>.{self._name}, .jp-OutputArea-child:has(.{self._name}) {{ display: none; }}</style>"
 
     def text(self) -> str:
@@ -54,7 +56,7 @@ class SavedOutput:
         self._is_displayed = True
 
     def update(self) -> None:
-        """Update the output, unless a prompt is running or waiting. Call it on the background loop."""
+        """Update the output, unless a prompt is running or waiting. Call this method on the background loop."""
         if not self._is_displayed or not self._is_live or not self._conversation.is_idle:
             return
         bundle = self._bundle(self._conversation.entries)

@@ -1,6 +1,6 @@
-"""`/name` at the start of a prompt activates a skill of the agent: its instructions are sent with the prompt.
+"""Activates an agent's skills: for `/name` at the start of a prompt, the skill's instructions are sent with the prompt.
 
-A word that names no skill, such as a path, stays text.
+A word that is not the name of a skill, such as a path, stays text.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ def hosts_of(agent: Agent) -> list[SkillHost]:
 
 
 def skills_of(agent: Agent) -> dict[str, SkillManifest]:
-    """The skills of the agent, by name. If two hosts have a skill with the same name, the first host's is used."""
+    """The agent's skills by name. If two hosts have a skill with the same name, the skill of the first host is used."""
     return {name: skill for host in reversed(hosts_of(agent)) for name, skill in host.skills.items()}
 
 
 def activated(agent: Agent, text: str, replaces: LLMMessage | None = None) -> list[Attachment]:
-    """The instructions of the skills named at the start of a prompt, as they are on disk now.
+    """The instructions, as currently on disk, of the skills that are named at the start of a prompt.
 
     Instructions that are already in the conversation are not repeated. `replaces` is the message that the prompt
-    replaces.
+    replaces, if any.
     """
     match, hosts = _NAMES.match(text), hosts_of(agent)
     if match is None or not hosts:
@@ -52,7 +52,7 @@ def activated(agent: Agent, text: str, replaces: LLMMessage | None = None) -> li
 
 
 def as_question(content: Content, skills: Sequence[Attachment] = (), cell_id: str | None = None) -> LLMMessage:
-    """A prompt with skill instructions, which stay when a long conversation is trimmed."""
+    """Create the message of a prompt. A prompt with skill instructions is kept when a long conversation is trimmed."""
     if skills:
         own = [{"type": "text", "text": content}] if isinstance(content, str) else content
         content = joined_content([*own, {"type": "text", "text": f"\n\n{with_attachments('', skills)}"}])

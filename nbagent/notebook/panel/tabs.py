@@ -29,10 +29,10 @@ TOOLS_OF_TEAM = "Its members bring their own tools."
 
 
 def trace_html(trace: Any, turns: Mapping[str, str], saved: str = "") -> str:
-    """Timeline and tables as safe HTML, including the runs of forks and subagents.
+    """The trace's timeline and tables as safe HTML, including the runs of forks and subagents.
 
-    `turns` maps the runs of the shown turns to their keys. The steps of these runs are buttons that jump to the turn.
-    `saved` is the file in which these turns were saved as a notebook.
+    `turns` maps the runs of the panel's turns to the turns' keys. The steps of these runs are buttons that jump to the
+    turn. `saved` is the name of the notebook in which the turns were last saved; "" if there is none.
     """
     trace = trace.with_children()
     parts = [_saving_html(saved)] if turns else []
@@ -56,7 +56,7 @@ def _saving_html(saved: str) -> str:
 
 
 def save_notebook(trace: Any, run_ids: Container[str]) -> str:
-    """Save these runs as a notebook in the kernel's folder, under a new name. Returns the name."""
+    """Save these runs as a notebook in the kernel's folder, under a new name. Returns this name."""
     names = (f"conversation{f'-{number}' if number > 1 else ''}.ipynb" for number in count(1))
     name = next(name for name in names if not Path(name).exists())
     trace.to_notebook([row["run_id"] for row in trace.rows("runs") if row["run_id"] in run_ids], name)
@@ -68,7 +68,7 @@ def _heading(name: str, what: str) -> str:
 
 
 def timeline_html(trace: Any, turns: Mapping[str, str]) -> str:
-    """The last steps of `trace.timeline()`: each model request and each tool call is a row below its prompt."""
+    """The last steps of `trace.timeline()` as HTML. Each model request and each tool call is a row below its prompt."""
     tables = trace.rows_with_children()
     spans = timeline.folded_spans(tables)
     if not spans:
@@ -119,8 +119,8 @@ def _row_html(kind: str, name: str, bars: str, seconds: float | None, turn: str 
 
 
 def setup_state(agent: Agent) -> State:
-    """The system prompt, and for each tool its name, its description, whether it is offered, and whether it needs
-    approval.
+    """The system prompt and the tools. Each tool has its name and description, and shows whether it is offered and
+    needs approval.
     """
     on = set(agent.offered_tools())
     tools = [{"name": name, "on": name in on, **about_tool(agent, name)} for name in _names(agent)]
@@ -136,13 +136,13 @@ def tool_count(agent: Agent) -> str:
 
 
 def mode_state(agent: Agent) -> State | None:
-    """The mode of the agent's notebook tools, and what each mode means; None if it has none."""
+    """The mode of the agent's notebook tools, and what each mode means; None if the agent has no notebook tools."""
     tools = notebook_tools_of(agent.function_registry)
     return None if tools is None else {"now": tools.mode, "all": dict(MODES)}
 
 
 def offer(agent: Agent, name: str, on: bool) -> None:
-    """Offer a tool or withdraw it."""
+    """Offer a tool to the model, or withdraw it."""
     if on and name not in agent.function_registry and (tool := provider_tool(name)):
         agent.function_registry.add(tool)
     (agent.tools_off.discard if on else agent.tools_off.add)(name)

@@ -137,7 +137,7 @@ def test_the_token_is_shown_once(kernel, cell, server):
     token = server["headers"]["Authorization"].split()[1]
     assert token in cell.text
     again = _complaint(kernel.run("%agent serve --mcp"))
-    assert "it is already serving at http://127.0.0.1:" in again
+    assert "a server is already running at http://127.0.0.1:" in again
     others = [message for message in kernel.messages() if message not in cell.messages]
     assert not any(token in json.dumps(message["content"]) for message in others)
     tables = "[getattr(agent.trace, name).to_json() for name in ('runs', 'tool_calls', 'events', 'messages', 'http')]"

@@ -78,7 +78,7 @@ async def test_cells_are_added_one_below_the_other(notebook):
 
 async def test_the_cell_that_was_written_last_runs_by_default(notebook):
     call = model(notebook)
-    assert "you have not added or edited any yet" in await call("run_cells")
+    assert "you have not added or edited a cell yet" in await call("run_cells")
     await call("add_cell", source="1 + 1")
     await call("read_cell", cell="sum")
     await call("edit_cell", cell="sum", source="2 + 2")
@@ -152,7 +152,7 @@ async def test_the_model_can_not_replace_what_it_can_not_see(notebook):
     assert "(hidden)" in await call("edit_cell", cell="sum", source="key = '(hidden)'\nuse(key, 2)")
     notebook.type_into("empty", "x = 1\n" * 3_000)
     await call("read_cell", cell="empty")
-    assert "too long to be read whole" in await call("edit_cell", cell="empty", source="y = 1")
+    assert "too long for you to read all of it" in await call("edit_cell", cell="empty", source="y = 1")
     assert notebook.sources[1:] == ["key = 'sk-proj-a8Xk29sLq0pZa8Xk29sLq0pZ'\nuse(key)", "x = 1\n" * 3_000]
 
 

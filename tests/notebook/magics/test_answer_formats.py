@@ -59,7 +59,7 @@ def test_other_tables(text, records):
     ("text", "says"),
     [
         ("There is none.", "there is no table in the answer"),
-        ("| a | b |\n|--|--|\n| 1 |", "row 1 of the table has 1 cells, the header 2"),
+        ("| a | b |\n|--|--|\n| 1 |", "row 1 of the table has 1 cells, but the header has 2"),
         ("| a | a |\n|--|--|\n| 1 | 2 |", "each column of the table needs its own name: | a | a |"),
         ("| a |\n|--|\n| 1 |\n\n| b |\n|--|\n| 1 |", "there are 2 tables in the answer"),
         ("[1, 2]", "not an array of objects"),

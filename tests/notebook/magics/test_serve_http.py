@@ -37,7 +37,7 @@ def test_the_agent_of_the_notebook_over_http(shared):
         shared.ok('agent = Agent(ScriptedProvider(["Another agent."]))')
         assert client.post("/agent/chat", json={"message": "Who?"}).json()["response"] == "Another agent."
         assert shared.ok("print(len(agent.conversation_history))").stdout == "0\n"  # conversations are forks
-        assert "already serving" in (again := shared.run("%agent serve")).stderr + again.traceback
+        assert "already running" in (again := shared.run("%agent serve")).stderr + again.traceback
         assert "has ended" in shared.ok("%agent serve --stop").stdout
         with pytest.raises(httpx.TransportError):
             client.get("/healthz")

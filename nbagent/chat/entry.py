@@ -123,7 +123,7 @@ class PanelEntry:
         return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", shown)).split())
 
     def html(self) -> str:
-        """The turn's HTML as in a panel. It needs no kernel."""
+        """The turn's HTML as panels show it. The HTML needs no kernel."""
         state = self.state()
         pieces = [state["pieces"][name].get("html", "") for name in state["order"]]
         return "".join([state.get("question", ""), *pieces])

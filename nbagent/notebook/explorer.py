@@ -73,8 +73,8 @@ class TraceExplorer(widgets.VBox):
     """Explore a trace: its runs, model calls, tool calls, messages and blocks.
 
     Filter by run, tool, kind of block, failure and text. A click on a row shows its details below the table. For a run,
-    these are the whole conversation. In JupyterLab and Notebook 7, a button jumps to the row's cell. `Refresh` reads
-    the trace again. The runs of forks and subagents are included. The explorer needs the `explore` extra.
+    the details are the whole conversation. In JupyterLab and Notebook 7, a button jumps to the row's cell. `Refresh`
+    reads the trace again. The runs of forks and subagents are included. The explorer needs the `explore` extra.
 
     >>> agent.trace.explore()                                               # doctest: +SKIP
     """

@@ -138,7 +138,9 @@ def _bytes(size: int) -> str:
 
 
 def measured_speeds(calls: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    """The speed of streamed answers in `trace.calls`: tokens per second after the first, by `provider:model`."""
+    """The speed of streamed answers in `trace.calls`: tokens per second, timed from the first token, by
+    `provider:model`.
+    """
     sums: dict[str, tuple[int, float]] = {}
     for row in calls:
         tokens, first, took = (row.get(name) or 0 for name in ("output_tokens", "ttft_s", "duration_s"))
@@ -189,8 +191,8 @@ def _names(provider: str, listed: Sequence[ListedModel]) -> list[str]:
 def find_models(text: str, models: Iterable[str]) -> list[str]:
     """The models whose names contain all words of `text`, in any order. An exact match comes first.
 
-    If `text` has several words, models whose names have no other words come next. Models of a provider that is named
-    follow, and then models whose names start with one of the words. Models that can't chat come last. If `text` looks
+    If `text` has several words, models whose names have no other words come next. Then come models of a provider that
+    `text` names, and models whose names start with one of the words. Models that can't chat come last. If `text` looks
     like the name of an unknown model, it is added as the first result.
 
     >>> find_models("gpt mini", ["openai:gpt-5.1-codex-mini", "openai:gpt-audio-mini", "openai:gpt-5-mini"])

@@ -25,7 +25,7 @@ _MAX_ITERATIONS = 60
 
 
 class Analyst(Toolset):
-    """The tools of a notebook, and instructions that explain how to use them.
+    """Tools for a notebook, and instructions that explain how to use them.
 
     - `document`: the notebook to work in. None is the notebook that the prompt came from. In that case, the analyst
       can also read the notebook's variables

@@ -30,8 +30,8 @@ def code_diff(before: str, after: str, cell_id: str | None) -> dict[str, str]:
 def changes_html(changes: Iterable[tuple[str, str | None, str | None]]) -> str:
     """The diffs of several cells as one page.
 
-    Each change has the cell's name, its earlier source and its current source. A source is None if the cell did not or
-    does not exist.
+    Each change has the cell's name, its earlier source and its current source. A source is None if the cell did not
+    exist at that time.
     """
     parts = []
     for name, before, after in changes:

@@ -24,7 +24,7 @@ _PLOTTING = {"plt", "pyplot", "plot", "hist"}
 
 
 def uses_pyplot(definition: FunctionDefinition) -> bool:
-    """Whether the function seems to use pyplot. Threads share its current figure, so these tools run one at a time."""
+    """Whether the function seems to use pyplot. If so, it runs alone, because threads share pyplot's current figure."""
     code = getattr(underlying(definition.func), "__code__", None)
     return code is not None and not _PLOTTING.isdisjoint(code.co_names)
 

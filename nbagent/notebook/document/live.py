@@ -322,8 +322,8 @@ def notebook_pages() -> NotebookPages:
 async def live_notebook() -> LiveNotebook:
     """The open notebook that the current code belongs to, because the notebook's page ran the cell or sent the click.
 
-    For code that no page started, it is the kernel's only open notebook. Raises `PageError` if no notebook, or more
-    than one, is possible.
+    For code that no page started, it is the kernel's only open notebook. Raises `PageError` if the notebook can't be
+    determined.
     """
     shell = running_shell()
     request = request_of(shell)

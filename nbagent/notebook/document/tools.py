@@ -1,4 +1,4 @@
-"""Tools to work in a notebook cell by cell, as a person does. They are off by default:
+"""Tools to work in a notebook cell by cell, as a person does. These tools are off by default:
 
 >>> %agent tools add notebook                                               # doctest: +SKIP
 >>> agent = Agent(tools=notebook_tools())                                   # doctest: +SKIP

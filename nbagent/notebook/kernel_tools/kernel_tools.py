@@ -1,4 +1,4 @@
-"""Tools to inspect the notebook, and to run code if the user approves. They are off by default:
+"""Tools to inspect the notebook, and to run code if the user approves. These tools are off by default:
 
 >>> %agent tools add kernel                                                 # doctest: +SKIP
 >>> agent = Agent(tools=kernel_tools())                                     # doctest: +SKIP

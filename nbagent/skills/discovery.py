@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 from collections.abc import Iterator
+from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -40,14 +41,21 @@ def project_and_user_places() -> Iterator[Place]:
 
 
 def package_places() -> Iterator[Place]:
-    """The packages named by entry points. Slow, because it searches all installed packages. It imports none of them."""
+    """The packages named by entry points. This is slow, because it searches all installed packages. It imports none."""
     for point in importlib.metadata.entry_points(group=ENTRY_POINTS):
-        try:
-            spec = find_spec(point.value)
-        except (ImportError, ValueError):
-            spec = None
-        locations = spec and spec.submodule_search_locations
-        yield Place(Path(locations[0] if locations else point.value), "package")
+        yield Place(_folder_of(point.value) or Path(point.value), "package")
+
+
+def _folder_of(package: str) -> Path | None:
+    """The folder of a package, found without importing its parents, unlike with `find_spec("parent.child")`."""
+    top, *below = package.split(".")
+    try:
+        spec = find_spec(top)
+    except ValueError:  # an imported module that has no spec
+        return None
+    for name in below:
+        spec = spec and PathFinder.find_spec(name, spec.submodule_search_locations or [])
+    return Path(spec.submodule_search_locations[0]) if spec and spec.submodule_search_locations else None
 
 
 def skill_folders(place: Place) -> tuple[list[Path], list[Problem]]:

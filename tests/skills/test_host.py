@@ -163,13 +163,18 @@ async def test_executable_skills_of_the_user_need_approval(home):
 
 def test_entry_points(tmp_path, monkeypatch):
     write_skill(tmp_path / "acme_skills", "tea")
+    write_skill(tmp_path / "acme_skills/more", "cake")
     (tmp_path / "acme_skills/__init__.py").write_text("1 / 0")
+    (tmp_path / "acme_skills/more/__init__.py").touch()
     monkeypatch.syspath_prepend(tmp_path)
-    points = [SimpleNamespace(name=name, value=name) for name in ("acme_skills", "acme_pots")]
+    names = ("acme_skills.more", "acme_pots", "acme_pots.more", "acme_skills.more.none")
+    points = [SimpleNamespace(name=name, value=name) for name in names]
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: points if group == "nbagent.skills" else [])
     host = SkillHost()
-    assert host.skills["tea"].scope == "package"
-    assert list(host.diagnostics["file"]) == ["acme_pots"]
+    assert host.skills["cake"].scope == "package"
+    assert list(host.diagnostics["file"]) == list(names[1:])
+    points[:] = [SimpleNamespace(name="acme", value="acme_skills")]
+    assert {"tea", "cake"} <= set(SkillHost().skills)
 
 
 def test_skills_inside_a_skills_folder_are_found(tmp_path):

@@ -1,6 +1,6 @@
 """Decides whether a call needs a person's approval, and asks for it.
 
-In case of doubt, the person is asked. If asking fails, the call is denied.
+If the tool's `approve` function fails, the person is asked. If asking fails, the call is denied.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Approver = Callable[[FunctionCall, FunctionDefinition], Any]
 
 
 def check_approver(approver: Any) -> None:
-    """Raise ConfigurationError if the approver can't be called. It would deny every tool call."""
+    """Raise ConfigurationError if the approver can't be called. Such an approver would deny every call."""
     if approver is None:
         return
     expected = "a function of (call, definition) that returns True, a dict of edited arguments, or False to deny"
@@ -83,7 +83,7 @@ async def needs_approval(definition: FunctionDefinition, arguments: dict[str, An
     """Whether a call with these arguments needs approval, according to the tool's `approve`.
 
     If `approve` is a sync or async function, it receives the call's arguments that match its parameters. Missing
-    arguments have the tool's defaults.
+    arguments take the tool's defaults.
     """
     policy = definition.approve
     if not callable(policy):
@@ -104,7 +104,7 @@ async def needs_approval(definition: FunctionDefinition, arguments: dict[str, An
 def outside(folder: str | os.PathLike[str], parameter: str = "path") -> Callable[..., bool]:
     """A policy for `tool(approve=…)` that asks unless the path in the tool's argument `parameter` is inside `folder`.
 
-    `..` and links are resolved, so `/tmp/../etc/passwd` is outside `/tmp`. Relative paths start at the working
+    `..` and links are resolved, so `/tmp/../etc/passwd` is outside `/tmp`. Relative paths are resolved from the working
     directory. A missing path also needs approval.
 
     >>> needs_approval = outside("/tmp")

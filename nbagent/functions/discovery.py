@@ -2,7 +2,7 @@
 
 Public methods and functions are registered, except those in `exclude` and functions that a module imports. A function
 marked with `agent_callable` is registered with the mark's settings, even if its name is private or excluded. Properties
-are never evaluated. Each function returns the list of registered names.
+are never evaluated. Functions that register tools return the list of registered names.
 """
 
 from __future__ import annotations

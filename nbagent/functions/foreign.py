@@ -24,7 +24,7 @@ def from_langchain(tool: Any, **options: Unpack[ToolOptions]) -> FunctionDefinit
     `options` are the same as for `nbagent.tool`. Async tools run on the event loop, others in a thread. Arguments that
     LangGraph would inject (state, store, the call's id) are not passed.
 
-    Raises ConfigurationError for anything else.
+    Raises ConfigurationError for anything but a LangChain tool.
     """
     if not _is_langchain(tool):
         raise invalid("from_langchain", tool, "a LangChain tool", "Pass functions directly to Agent(tools=[...]).")
@@ -65,8 +65,8 @@ def from_openai_agents(tool: Any, context: Any = None, **options: Unpack[ToolOpt
 def from_pydantic_ai(tool: Any, deps: Any = None, **options: Unpack[ToolOptions]) -> FunctionDefinition:
     """Convert a `Tool` of Pydantic AI for `Agent(tools=[...])`.
 
-    `deps` becomes the tool's `ctx.deps`; the rest of its context is empty. The tool keeps its approval, `timeout` and
-    `sequential`. The model reads a `ModelRetry` as an error.
+    `deps` becomes the tool's `ctx.deps`; the rest of its context is empty. The tool keeps its `requires_approval`,
+    `timeout` and `sequential`. The model reads a `ModelRetry` as an error.
     """
     if not _is_pydantic_ai(tool):
         raise invalid("from_pydantic_ai", tool, "a pydantic_ai.Tool", "Wrap the function: pydantic_ai.Tool(function).")
@@ -90,7 +90,7 @@ def _pydantic_ai_context(tool: Any, deps: Any) -> Any:
 
 
 def as_definition(tool: Any) -> FunctionDefinition | None:
-    """Convert a tool of one of these three packages. Returns None for anything else."""
+    """Convert a tool of LangChain, the OpenAI Agents SDK or Pydantic AI. Returns None for anything else."""
     for recognises, convert in _KINDS:
         if recognises(tool):
             return convert(tool)

@@ -46,7 +46,7 @@ def format_result(result: Any, whole: bool = False) -> Content:
     - a dict, a list and other data: JSON
     - a data frame: its shape, dtypes and head
     - a figure or an image, or the bytes of an image file or a PDF, alone or in a list or dict: a content part
-    - an object that only displays something, such as `HTML(...)`: its display
+    - an object that only displays something, such as `HTML(...)`: what it displays
     - anything else: `str()`
 
     With `whole`, nothing is omitted: a data frame becomes JSON, and a value that is too long raises ValueError.

@@ -1,10 +1,10 @@
 """Live tools: functions that are looked up at each request, by name and in the namespace in which they were defined.
 
-If you redefine a function in any cell, the next request uses the new body, signature and docstring; its options stay.
-If you delete it, or bind its name to something else, it is not offered until the name refers to a function again. The
-same applies to methods (`shop.price` is looked up in the variable `shop`), and to lambdas, partials and callable
-objects, which are found through their variable. If you remove a function's definition from its cell, the variable and
-the tool stay until you `del` the variable.
+If you redefine a function in any cell, the next request uses the new body, signature and docstring; its options stay
+the same. If you delete it, or bind its name to something else, it is not offered until the name refers to a function
+again. The same applies to methods (`shop.price` is looked up in the variable `shop`), and to lambdas, partials and
+callable objects, which are found through their variable. If you remove a function's definition from its cell, the
+variable and the tool stay until you `del` the variable.
 
 >>> @tool(approve=True)
 ... def shout(text: str) -> str:
@@ -100,11 +100,12 @@ def tool(
     """Offer a function to the agents of this process; returns the function unchanged.
 
     - `name`, `description`: by default the function's name and docstring.
-    - `approve`: True to ask a person before each call, or a function of some arguments that returns whether to ask.
+    - `approve`: True to ask a person before each call, or a function of some of the call's arguments that returns
+      whether to ask.
     - `parallel`: if False, never run a call at the same time as another call of its turn.
     - `main_thread`: if True, call a sync function on the main thread.
     - `timeout`: the time limit for one call, in seconds. None means the executor's timeout, `math.inf` no limit.
-    - `retries`: how often to call the function again if it raises. A call that a person approved is not repeated.
+    - `retries`: how many times to call the function again if it raises. A call that a person approved is not repeated.
     - `cache_ttl`: the time for which a result is reused, in seconds.
 
     Raises ConfigurationError for an invalid name, such as a lambda's, and for a method without its object.

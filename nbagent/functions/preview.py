@@ -12,8 +12,8 @@ from nbagent.core.render.diff import Line, diff_lines, without_far_lines
 
 
 class TextChange(NamedTuple):
-    """A text before and after a call, or None where it doesn't exist. If both are equal, the call uses the text
-    unchanged.
+    """A text before and after a call; `before` or `after` is None if the text doesn't exist then. If they are equal,
+    the call uses the text unchanged.
     """
 
     title: str
@@ -22,7 +22,9 @@ class TextChange(NamedTuple):
     language: str = ""
 
     def lines(self) -> list[Line]:
-        """The changed lines and the lines around them, each with its sign. No character is hidden."""
+        """The changed lines and the lines around them, each with its sign. Invisible characters are shown, and long
+        runs of blanks become notes.
+        """
         before, after = (None if text is None else folded(text) for text in (self.before, self.after))
         if before == after or before is None:
             return [(" ", line) for line in (after or "").splitlines()]
@@ -37,9 +39,9 @@ class Preview:
 
     - `does`: the words after "asks to", such as "add a code cell"
     - `changes`: the texts that the call would add, change, remove or run
-    - `in_place`: a function that also shows the change where it would happen, and returns a function that removes it
-      again. Its argument is a function to call with the decision that the user makes there: True, False, or a new text
-      for the argument named by `edits`
+    - `in_place`: a function that also shows the change where it would happen, and returns a function that removes this
+      display. `in_place` receives a function to call with the decision that the user makes there: True, False, or a new
+      text for the argument named by `edits`
     - `edits`: the name of the argument that *Edit* offers as text; by default, *Edit* offers all arguments as JSON
     """
 
@@ -49,7 +51,7 @@ class Preview:
     in_place: Callable[[Callable[[bool | str], None]], Callable[[], None]] | None = None
 
     def to_text(self) -> str:
-        """All changes as text: diffs with signs, unchanged code without signs."""
+        """All changes as text: diffs with signs, unchanged and new texts without signs."""
         blocks = []
         for change in self.changes:
             lines = change.lines()

@@ -122,7 +122,7 @@ def is_name(text: str) -> bool:
 
 
 def clean_name(name: str) -> str:
-    """Replace the characters that `is_name` rejects with underscores.
+    """Put an underscore in place of each run of characters that `is_name` rejects.
 
     >>> clean_name("मौसम (दिल्ली)"), clean_name("notes.delete/all")
     ('मौसम_दिल्ली_', 'notes_delete_all')
@@ -195,7 +195,7 @@ class FunctionRegistry:
         self.add(FunctionDefinition(name, description or "", parameters, func, **options))
 
     def add(self, definition: FunctionDefinition) -> None:
-        """Add a tool, or replace the one with that name. All other methods that register a tool call this one."""
+        """Add a tool, or replace the one with that name. All other methods that register tools use this one."""
         if definition.schema is not None:  # its parameters come from the signature, which may change
             definition = dataclasses.replace(definition, parameters=None, schema=None)
         _check_signature(definition.func, definition.name, (definition.parameters or {}).get("properties"))
@@ -345,7 +345,7 @@ class JoinedRegistry(FunctionRegistry):
         return (self._owner(definition.name) or self.own).before_call(definition, arguments)
 
     def before_any_call(self, definition: FunctionDefinition) -> None:
-        """Call the hook of all registries."""
+        """Call each registry's hook."""
         for registry in self._all:
             registry.before_any_call(definition)
 

@@ -19,7 +19,7 @@ _CELLS: dict[str, str] = {}
 
 
 def function_version(func: Callable[..., Any]) -> str:
-    """The first 12 hex digits of the source's SHA-256 hash. They change when the function is redefined."""
+    """The first 12 hex digits of the source's SHA-256 hash. They change whenever the source does."""
     target = underlying(func)
     code = getattr(target, "__code__", None)
     if code is None:

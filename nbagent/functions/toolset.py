@@ -70,7 +70,7 @@ class CallElsewhere:
 
 
 class Toolsets:
-    """An agent's toolsets, in the order of `use`."""
+    """An agent's toolsets, in the order in which `use` added them."""
 
     def __init__(self, toolsets: Iterable[Toolset] = ()) -> None:
         self._toolsets = list(toolsets)
@@ -97,11 +97,11 @@ class Toolsets:
         await asyncio.gather(*(toolset.prepare() for toolset in self._toolsets))
 
     def instructions(self, offered: FunctionRegistry) -> str:
-        """The instructions of the toolsets that have tools in `offered`, or no tools at all."""
+        """The instructions of the toolsets that have tools in `offered` or have none at all."""
         return "\n\n".join(filter(None, (toolset.instructions() for toolset in self._used(offered))))
 
     def reminder(self, offered: FunctionRegistry) -> str:
-        """The reminders of the toolsets that have tools in `offered`, or no tools at all."""
+        """The reminders of the toolsets that have tools in `offered` or have none at all."""
         return "\n\n".join(filter(None, (toolset.reminder() for toolset in self._used(offered))))
 
     def _used(self, offered: FunctionRegistry) -> list[Toolset]:

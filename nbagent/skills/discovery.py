@@ -22,7 +22,7 @@ _SKIPPED = {".git", ".hg", ".svn", ".venv", "node_modules", "__pycache__"}
 
 
 class Place(NamedTuple):
-    """A folder of skills. If it belongs to a `project`, its skills are used only once the user trusts the project."""
+    """A folder of skills. If it belongs to a `project`, its skills are used only after the user trusts the project."""
 
     folder: Path
     scope: str
@@ -30,7 +30,9 @@ class Place(NamedTuple):
 
 
 def project_and_user_places() -> Iterator[Place]:
-    """The project's skill folders (in the current folder and its parents, up to the repository's), then the user's."""
+    """The project's skill folders (in the current folder and its parents, up to the repository's root), then the
+    user's.
+    """
     home, current = Path.home(), Path.cwd().resolve()
     around = [current, *current.parents]
     root = next((number for number, folder in enumerate(around) if (folder / ".git").exists()), 0)

@@ -52,17 +52,18 @@ class _Loaded:
 class SkillHost(Toolset):
     """The skills of some folders, for `agent.use`.
 
-    It looks in the given folders first. With `discover`, it then looks in `.agents/skills` and `.claude/skills`: those
-    in the project (the current folder and its parents, up to the repository's root), then those in the user's home
-    folder. The `nbagent.skills` entry points of installed packages come next. With `builtin`, nbagent's own skills come
-    last. If two skills have the same name, the first is used. A project's skills are used only once the user trusts
-    them: call `trust()`, or answer the question. When one of their files changes, nbagent asks again.
+    The host looks in the given folders first. With `discover`, it then looks in `.agents/skills` and `.claude/skills`:
+    those in the project (the current folder and its parents, up to the repository's root), then those in the user's
+    home folder. Then, also with `discover`, come the `nbagent.skills` entry points of installed packages. With
+    `builtin`, nbagent's own skills come last. If two skills have the same name, the first is used. A project's skills
+    are used only after the user trusts them: call `trust()`, or answer when nbagent asks. When one of their files
+    changes, nbagent asks again.
 
     Skills without a Python entry are instructions: the model reads names and descriptions, and activates the skills
     that it needs. Their scripts run after approval, within `limits`, in a temporary folder. An executable skill is a
-    tool. It runs in a separate process, within `limits` and its manifest's timeout. If it was found in the project's or
-    the user's folders, its calls need approval. Loading a skill runs none of its code. A call runs with your
-    permissions: the limits are not a sandbox.
+    tool. Unless it is one of nbagent's own, it runs in a separate process, within `limits` and its manifest's timeout.
+    If it was found in the project's or the user's folders, its calls need approval. Loading a skill runs none of its
+    code. A call runs with your permissions: the limits are not a sandbox.
 
     Loading never fails: the DataFrames `table` and `diagnostics` list the skills and their problems. Changes on disk
     take effect with the next run, or with `reload()`.

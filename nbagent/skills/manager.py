@@ -36,8 +36,8 @@ from nbagent.text import shortened
 class ToolManager(Toolset):
     """The executable skills of a host, or of a server at a URL, as functions that a model can call.
 
-    For a server, `token` is sent as a bearer token, and `timeout` is the seconds for each request. Calls need approval,
-    as for the tools of an `MCPServer`; `approve=False` trusts the server.
+    For a server, `token` is sent as a bearer token, and `timeout` is the time limit for each request, in seconds. Calls
+    need approval, as for the tools of an `MCPServer`; `approve=False` trusts the server.
 
     `agent.use(ToolManager("http://127.0.0.1:8000"))` offers a server's skills to an agent.
     """

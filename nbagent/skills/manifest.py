@@ -77,7 +77,7 @@ class SkillManifest:
         return tool_name(self.id or self.name)
 
     def check_trusted(self) -> None:
-        """Raise `ToolError` if it is a project's skill and a file has changed since the user trusted it."""
+        """Raise `ToolError` if this is a project's skill and one of its files has changed since the user trusted it."""
         if self.scope == "project" and files_inside(self.folder) != self.files:
             remedy = "The user can trust them again: %agent skills trust, or host.trust()."
             raise ToolError(f"The files of {self.name!r} have changed since they were trusted. {remedy}")

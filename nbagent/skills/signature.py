@@ -1,8 +1,8 @@
 """Reads the JSON Schema of a skill's function from its source, without running it.
 
 The function has either one parameter whose type is a pydantic model from the same file, or plain parameters. Types may
-use names from Python and pydantic, and models and aliases from the same file. The schema omits other types; the call
-checks them.
+use basic builtins, names from pydantic and a few standard modules, and models and aliases from the same file. The
+schema omits other types; the call checks them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Records which projects' skills the user trusts.
 
-Anybody may have written a project's repository, and its skills tell the model what to do. So the user's answer covers
+Anybody may have written a project's repository, and its skills tell the model what to do. So the user's trust covers
 the skills' current files only: when one changes, nbagent asks again.
 """
 

@@ -34,7 +34,7 @@ def checked_inside(folder: Path, name: str) -> Path:
 
 
 def read_text_inside(folder: Path, name: str) -> str:
-    """Return the text of a file in a folder. Raises `RefusedFileError`."""
+    """Return the text of a file in a folder. Raises `RefusedFileError` if it can't be read."""
     try:
         return read_text(checked_inside(folder, name))
     except (OSError, ValueError, RuntimeError) as error:  # such as a zero byte in the name, or a loop of links

@@ -1,10 +1,11 @@
 """Builds a function's schema: the description for the model, and the pydantic adapter that checks its arguments.
 
-Importing this module loads pydantic, so it is imported when the first schema is needed.
+Importing this module loads pydantic, so the module is imported only when the first schema is needed.
 
-Schemas are cached until their function changes. A cached schema is compared with the function's code, defaults,
-docstring and annotations, and with the objects that its annotations name. A schema is therefore rebuilt after the
-function or one of its types is redefined in any cell, and after `%autoreload` patches the function.
+Schemas are cached until their function changes. The cache compares the function's code, defaults, docstring and
+annotations, and the objects that its annotations name, with those from which the schema was built. A schema is
+therefore rebuilt after the function or one of its types is redefined in any cell, and after `%autoreload` patches the
+function.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ class FunctionSchema:
     """A function's description, and the JSON Schema and pydantic adapter for its parameters.
 
     `adapter` validates arguments by name, and fills in `defaults` for missing arguments. `positional` lists the
-    positional-only parameters, `run_contexts` those that receive a `RunContext`, and `problems` those that can't be
-    described to a model and therefore accept anything.
+    positional-only parameters, `run_contexts` those that receive a `RunContext`, and `problems` says why others can't
+    be described to a model.
     """
 
     description: str

@@ -1,4 +1,5 @@
-"""Checks which files skills may read: those in Python's working folder and in the folders of `NBAGENT_SKILL_FOLDERS`.
+"""Checks which files nbagent's own skills may read: those in Python's working folder and in the folders that
+`NBAGENT_SKILL_FOLDERS` lists.
 
 Hidden files such as `.env` may not be read.
 """

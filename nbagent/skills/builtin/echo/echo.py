@@ -1,4 +1,4 @@
-"""Returns text unchanged. It is the smallest skill, meant for testing calls."""
+"""Returns text unchanged. This is the smallest skill, meant for testing calls."""
 
 from pydantic import BaseModel, ConfigDict, Field
 

@@ -79,7 +79,7 @@ class FeedError(Exception):
 
 
 def sources_file() -> Path:
-    """Return the path of the list of feeds, and create the file at first use. Raises OSError if that fails.
+    """Return the path of the list of feeds, and create the file on first use. Raises OSError if that fails.
 
     >>> sources_file()                                                      # doctest: +SKIP
     PosixPath('/home/ada/.config/nbagent/rss_sources.txt')
@@ -96,7 +96,7 @@ def sources_file() -> Path:
 
 
 def read_sources() -> list[Source]:
-    """The feeds in the list, in its order. Raises `ConfigurationError` with the file and the line."""
+    """The feeds in the list, in its order. Raises `ConfigurationError` if the list is unreadable, invalid or empty."""
     try:
         path = sources_file()
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -118,7 +118,9 @@ def read_sources() -> list[Source]:
 
 
 async def fetch(sources: Iterable[Source]) -> list[Fetched]:
-    """The articles of all sources, in their order. A source that takes longer than `TOTAL_S` is abandoned."""
+    """The articles or the error of each source, in the order of `sources`. After `TOTAL_S` seconds, the remaining
+    sources are abandoned.
+    """
     free, end = asyncio.Semaphore(AT_ONCE), asyncio.get_running_loop().time() + TOTAL_S
     headers = {"User-Agent": "nbagent (feed reader)"}
     options: dict[str, Any] = {"headers": headers, "timeout": TIMEOUT_S, "follow_redirects": True}

@@ -1,1 +1,3 @@
-"""Traces record an agent's runs as pandas DataFrames in the kernel. They are on by default and need no server."""
+"""Traces record an agent's runs in the kernel and return them as pandas DataFrames. They are on by default and need no
+server.
+"""

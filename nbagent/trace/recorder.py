@@ -152,7 +152,8 @@ class Recorder:
             self.trimmed.update(message_id for (message_id,) in store.get(_TRIMMED))
 
     def attach(self, file: TraceFile, *, each_turn: bool) -> None:
-        """Write the rows recorded so far to a file. New rows follow after each turn, or only when `write_to` is called.
+        """Write the rows recorded so far to a file. With `each_turn`, new rows follow after each turn; otherwise only
+        when `write_to` is called.
 
         Raises sqlite3.Error, OSError.
         """

@@ -105,7 +105,8 @@ class _PickleFile:
 
 
 def size_of(value: Any, depth: int = _DEPTH) -> int:
-    """Estimate how many bytes of memory a value uses. Long containers are extrapolated from their first items.
+    """Estimate how many bytes of memory a value uses. The size of a long container is extrapolated from its first
+    items.
 
     >>> size_of(b"x" * 1000) >= 1000
     True

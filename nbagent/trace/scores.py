@@ -59,7 +59,7 @@ def scores_that_count(log: Iterable[Row]) -> list[Row]:
 
 
 def texts_by_target(log: Iterable[Row]) -> dict[str, str]:
-    """Return a text for each target that lists its scores, by the target's `run_id`, `call_id` or `tool_call_id`.
+    """For each target, return a text that lists its scores, by the target's `run_id`, `call_id` or `tool_call_id`.
 
     >>> score = {"run_id": "r", "name": "good", "value": 1.0, "comment": "Short.", "by": "exam.py", "ts": 0}
     >>> texts_by_target([score])

@@ -153,7 +153,9 @@ class Trace:
 
     @property
     def usage(self) -> TraceFrame:
-        """Tokens and cost by run, model and day (UTC). Replayed answers, which cost nothing, have separate rows."""
+        """Tokens and cost by run, model and day (UTC). Replayed answers have separate rows, with their recorded cost,
+        which was not paid again.
+        """
         return self._frame("usage")
 
     @property
@@ -183,7 +185,7 @@ class Trace:
 
     @property
     def scores(self) -> TraceFrame:
-        """One row per score from `score()`, or from the thumbs below an answer, whose scores are named `good`.
+        """One row per score from `score()` or from the thumbs below an answer, which set the score `good`.
 
         The score of a run has a `run_id`. The score of a call also has a `call_id`, and the score of a tool call has a
         `call_id` and a `tool_call_id`.
@@ -334,10 +336,10 @@ class Trace:
     def timeline(self, run_id: str | None = None, ax: Axes | None = None) -> Axes:
         """Plot when each model call and tool ran and how long it took, for one run or for all.
 
-        The bars of parallel tools overlap. In a timeline of all runs, a line replaces the pause between two runs. The
-        first row of a run is labelled with its prompt, and the others with the model or the tool call. If there are too
-        many rows, all calls of a model or tool share one. Runs that a tool call started are below the call, marked with
-        `›`. Requires the `plot` extra.
+        The bars of tools that ran in parallel overlap in time. Pauses between runs are omitted, and a line separates
+        the runs. The first row of a run is labelled with its prompt, and the others with the model or the tool call. If
+        there are too many rows, calls of the same model or tool share rows. Runs that a tool call started are below the
+        call, marked with `›`. Requires the `plot` extra.
 
         >>> agent.trace.timeline(result.run_id).figure.savefig("run.png")   # doctest: +SKIP
         """
@@ -349,7 +351,7 @@ class Trace:
         """Return a tree of one run, or of all, with their tool calls and the runs that these started.
 
         A notebook and `print` show the tree as text, and `.plot()` draws it. The requests, tokens and dollars of a line
-        include all lines below it.
+        include those of the lines nested below it.
 
         >>> print(agent.trace.tree())                                       # doctest: +SKIP
         Which penguin is the heaviest?           ok · 3 requests · 612 tokens · $0.0021 · 2.1 s
@@ -361,7 +363,8 @@ class Trace:
         return TraceTree(self.rows_with_children(run_id), run_id)
 
     def rows_with_children(self, run_id: str | None = None) -> dict[str, list[Row]]:
-        """Return copies of the rows of one run, or of all, and of the runs that their tools started in any agent.
+        """Return copies of the rows of one run, or of all, and of the runs that their tools started, even in other
+        agents.
 
         The tables are `runs`, `calls` and `tool_calls`. Raises ConfigurationError for an unknown run.
         """
@@ -373,8 +376,8 @@ class Trace:
     def plot_usage(self, ax: Axes | None = None) -> Axes:
         """Plot the input and output tokens of each run.
 
-        With up to 20 runs, known dollars other than 0 are shown above the bars. Dollars in parentheses are the recorded
-        cost of replayed answers, which was not paid again.
+        With up to 20 runs, the cost is shown above each bar, unless it is unknown or 0. Dollars in parentheses are the
+        recorded cost of replayed answers, which was not paid again.
         """
         from nbagent.trace.views import plots
 
@@ -485,15 +488,16 @@ class Trace:
     def to_notebook(
         self, run_ids: str | Iterable[str] | None = None, path: str | os.PathLike[str] | None = None
     ) -> dict[str, Any]:
-        """Return some runs, or all turns, as the JSON of a notebook that works without the agent.
+        """Return the given runs, or all turns of the conversation, as the JSON of a notebook that works without the
+        agent.
 
         With `path`, the notebook is also written to that file.
 
         Prompts and answers become text, and the code of `run_code` becomes cells without outputs. Your own tools can
         give equivalent code in their docstrings, after "In Python:", using the names of their parameters. Cells that a
         run added are exported in their final state. Other calls become text with their results. Failed calls are
-        omitted, and so are calls that only read variables or cells or update the plan. Raises ConfigurationError if a
-        run is unknown or the file already exists.
+        omitted, and so are calls that only read variables or cells, change or run existing cells, or update the plan.
+        Raises ConfigurationError if a run is unknown or the file already exists.
 
         >>> agent.trace.to_notebook(result.run_id, "churn.ipynb")           # doctest: +SKIP
         """
@@ -598,7 +602,7 @@ class Trace:
         tracer_provider: TracerProvider | None = None,
         meter_provider: MeterProvider | None = None,
     ) -> Telemetry:
-        """Send runs that start from now on, including runs of forks, to OpenTelemetry.
+        """Send runs that start from now on, including runs of later forks, to OpenTelemetry.
 
         The data consists of the spans `invoke_agent`, `chat` and `execute_tool`, and metrics of tokens and seconds. The
         names follow the semantic conventions for generative AI.

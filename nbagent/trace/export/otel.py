@@ -1,4 +1,5 @@
-"""Sends agents' runs to OpenTelemetry as spans and metrics, for `Trace.to_otel`. The names are in `otel_attributes`.
+"""Sends agents' runs to OpenTelemetry as spans and metrics, for `Trace.to_otel`. The names of attributes and metrics
+are in `otel_attributes`.
 
 There are three kinds of span:
 
@@ -70,7 +71,7 @@ def start_telemetry(
 ) -> Telemetry:
     """See `Trace.to_otel`. Replaces the trace's earlier telemetry.
 
-    If a fork inherited the earlier telemetry, that telemetry continues in the original agent.
+    Telemetry that a fork inherited continues in the original agent.
     """
     if endpoint and (tracer_provider or meter_provider):
         raise ConfigurationError("pass either endpoint or providers, not both, since providers have their own endpoint")

@@ -36,7 +36,7 @@ def fit_fonts(texts: Iterable[Text]) -> None:
 
 
 def boxed(texts: Sequence[str]) -> list[str]:
-    """Replace each character that no available font has with a box, since Matplotlib would warn about it."""
+    """Replace characters with a box if no available font has them, since Matplotlib would warn about them."""
     if all(map(str.isascii, texts)):
         return list(texts)
     import matplotlib as mpl

@@ -1,6 +1,6 @@
 """Plots of token usage and tool calls. They require the `plot` extra.
 
-The colours of text and background follow the current style (`plt.style.use("dark_background")`).
+The colours of text and background follow the current Matplotlib style, as set by `plt.style.use("dark_background")`.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ def tidy(ax: Axes, *sides: str) -> None:
 
 
 def name_rows(ax: Axes, places: Iterable[int], names: Iterable[str]) -> None:
-    """Label positions on the vertical axis, in fonts that have the labels' characters."""
+    """Label the given positions on the vertical axis, in fonts that have the labels' characters."""
     ax.set_yticks(list(places), boxed([label(name) for name in names]), parse_math=False)
     fit_fonts(ax.get_yticklabels())
 

@@ -38,8 +38,8 @@ class Search:
     text: str = ""
 
     def rows(self, tables: Mapping[str, pd.DataFrame], name: str) -> pd.DataFrame:
-        """Return the matching rows of a table. A run, call or message also matches if a tool call or block in it
-        matches.
+        """Return the matching rows of a table. A run, call or message also matches `tool`, `kind` or `text` if a tool
+        call or block in it matches.
         """
         frame, calls, blocks = tables[name], tables["tool_calls"], tables["blocks"]
         tool_key, block_key, texts = _LINKS[name]

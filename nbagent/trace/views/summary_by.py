@@ -52,8 +52,8 @@ def _keys(by: str, tables: Mapping[str, pd.DataFrame]) -> pd.Series[Any]:
 
 
 def local_days(times: pd.Series[Any]) -> pd.Series[Any]:
-    """Return the local day of each time. For speed, only quarter hours are converted, at which the days of all time
-    zones start.
+    """Return the local day of each time. For speed, times are first rounded down to quarter hours, since days start on
+    one in every time zone.
     """
     quarters = times.dt.floor("15min")
     local = {quarter: quarter.to_pydatetime().astimezone().date() for quarter in quarters.dropna().unique()}

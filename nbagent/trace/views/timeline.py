@@ -40,7 +40,8 @@ class Span:
     `plots.COLOURS`.
 
     `label` is the model or tool, and `title` the prompt or call. `run` is the id of the outermost run, and `depth` the
-    number of runs that are waiting for this one. `width` is set if the span is drawn shorter than its real duration.
+    number of runs that are waiting for the span's own run. If `width` is set, it replaces `seconds` as the drawn
+    length.
     """
 
     lane: int

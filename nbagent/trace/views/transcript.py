@@ -1,6 +1,6 @@
 """The conversation in a trace, message by message: HTML in notebooks, text everywhere else.
 
-Message text never becomes raw HTML: everything goes through `core.render`, as in a cell.
+Message text never becomes raw HTML: everything goes through `core.render`, as answers in cells do.
 """
 
 from __future__ import annotations

@@ -124,7 +124,9 @@ class ACPAgent:
     async def list_sessions(
         self, cwd: str | None = None, cursor: str | None = None, **_: Any
     ) -> schema.ListSessionsResponse:
-        """List the conversations, newest first. With `cwd`, list only the conversations started in that folder."""
+        """List the conversations, most recently changed first. With `cwd`, list only the conversations started in that
+        folder.
+        """
         try:
             page = await self._host.store.page(_OWNER, after=cursor)
         except ConfigurationError as error:

@@ -1,3 +1,3 @@
-"""The Model Context Protocol, through the official `mcp` package: offers the tools of servers to agents, and serves
-live tools.
+"""The Model Context Protocol, through the official `mcp` package: agents use the tools of servers, and live tools are
+served.
 """

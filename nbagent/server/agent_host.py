@@ -97,7 +97,7 @@ class AgentHost:
 
     @asynccontextmanager
     async def run(self, owner: str, request: RunRequest) -> AsyncIterator[HostedRun]:
-        """Wait for the conversation's turn, and start the run.
+        """Wait until the conversation has no other run in progress, and start the run.
 
         Leaving the block early cancels the run, unless the request has an idempotency key. The saved conversation is
         always valid.

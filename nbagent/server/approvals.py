@@ -1,4 +1,4 @@
-"""Approvals over HTTP. A client with the run's token decides on a call; without a decision, the call is denied."""
+"""Approvals over HTTP. A client with the run's token approves or denies a call. Otherwise, the call is denied."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DENIED = "The call needs approval, and this request does not wait for one. Do n
 
 
 async def deny(call: FunctionCall, definition: FunctionDefinition) -> Any:
-    """Deny a call. This is the approver of requests that don't wait for approval."""
+    """Deny a call. This is the approver for requests that don't wait for approval."""
     raise ToolDeniedError(_DENIED, tool=definition.name)
 
 

@@ -183,8 +183,8 @@ class HostedRun:
             self._reading.cancel()
 
     async def wait_for(self, work: Awaitable[T]) -> T:
-        """Await `work`, such as waiting for the conversation's turn. Raises `RefusedError` if the run is stopped while
-        it waits.
+        """Await `work`, such as the end of the conversation's current run. Raises `RefusedError` if the run is stopped
+        while it waits.
         """
         task = self._reading = asyncio.current_task()
         try:

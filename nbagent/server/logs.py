@@ -43,7 +43,9 @@ class JsonFormatter(logging.Formatter):
 
 
 def log_config(level: str, as_json: bool) -> dict[str, Any]:
-    """Return the settings for `logging.config.dictConfig`. Other loggers log only warnings and errors."""
+    """Return the settings for `logging.config.dictConfig`. Loggers other than nbagent's and uvicorn's log only warnings
+    and errors.
+    """
     lines = {"()": JsonFormatter} if as_json else {"format": "%(asctime)s %(levelname)s %(request_id)s %(message)s"}
     handler = {"class": "logging.StreamHandler", "formatter": "lines", "filters": ["request"]}
     return {

@@ -1,4 +1,4 @@
-"""Records each request for operators: its id, span, duration, and line in the access log."""
+"""Records each request for operators: an id, a span, metrics, and a line in the access log."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ OPEN_PATHS = ("/", "/healthz", "/readyz")
 
 
 class Security:
-    """Admits only requests that have a valid token and come through an allowed host name and origin."""
+    """Admits only requests with a valid token, an allowed host name, and either no Origin or an allowed one."""
 
     def __init__(self, settings: ServerSettings) -> None:
         self._tokens = Tokens(settings)

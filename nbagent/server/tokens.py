@@ -53,8 +53,8 @@ def owner_of(token: str) -> str:
 
 
 class Tokens:
-    """Finds the holder of a token. Raises `ConfigurationError` if the file is invalid at the start. If the file becomes
-    invalid later, the error is only logged.
+    """Finds the holder of a token. Raises `ConfigurationError` if the file is invalid when it is first read. If the
+    file becomes invalid later, the error is only logged.
 
     >>> Tokens(ServerSettings(tokens=["a token of 16 characters or more"])).holder("another one") is None
     True

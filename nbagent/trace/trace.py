@@ -351,7 +351,7 @@ class Trace:
         """Return a tree of one run, or of all, with their tool calls and the runs that these started.
 
         A notebook and `print` show the tree as text, and `.plot()` draws it. The requests, tokens and dollars of a line
-        include those of the lines nested below it.
+        include all lines nested below it.
 
         >>> print(agent.trace.tree())                                       # doctest: +SKIP
         Which penguin is the heaviest?           ok · 3 requests · 612 tokens · $0.0021 · 2.1 s

@@ -41,7 +41,7 @@ class Address:
         return without_keys(" ".join(shown for shown, _ in _words(self.command)))
 
     def masked(self, text: str) -> str:
-        """Remove secrets from a text from or about the server, and make control characters visible."""
+        """Mask secrets in a text that the server wrote or that describes it, and make control characters visible."""
         keys = [secret for _, secret in _words(self.command) if secret]
         keys += [value for name, value in self.env.items() if is_secret_name(name)]
         return show_control_chars(without_keys(Redactor(keys, "SECRET", self.url, self.headers).text(text)))

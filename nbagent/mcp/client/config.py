@@ -150,8 +150,8 @@ def read_config(
     """Return the `MCPServer` arguments for each server in a file, or only for the servers in `names`.
 
     Comments and trailing commas are allowed. Servers with `"disabled": true` are omitted. So are servers with an error,
-    which is logged. Raises ConfigurationError if a server in `names` has an error, or if no server is left. The message
-    names the file, the server and the error.
+    which is logged. Raises ConfigurationError if a server in `names` has an error, or if every enabled server has an
+    error. The message names the file, the server and the error.
     """
     try:
         import json5

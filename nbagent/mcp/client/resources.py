@@ -70,8 +70,8 @@ async def list_prompts(client: Client) -> list[Prompt]:
 
 
 async def fill_prompt(client: Client, prompt: str, arguments: dict[str, str]) -> Content:
-    """Return a filled-in prompt as one message. If the prompt also contains assistant messages, each part starts with
-    its role.
+    """Return a filled-in prompt as one message. If the prompt also contains assistant messages, each original message
+    starts with its role.
     """
     messages = (await client.get_prompt(prompt, arguments)).messages
     is_dialogue = any(message.role != "user" for message in messages)

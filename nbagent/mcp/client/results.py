@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 def value_of(result: CallToolResult, tool: str) -> Any:
     """The value that a call returned: a string, structured data, or content parts if there are images.
 
-    Structured data is omitted if the text repeats it (the protocol recommends that servers do this). If the call
+    Structured data is omitted if the text repeats it (the protocol recommends that servers repeat it). If the call
     failed, raises ToolError with the server's text.
     """
     parts = [part_of(block) for block in result.content]
     texts = [part["text"] for part in parts if part["type"] == "text"]
     if result.is_error:
-        raise ToolError("\n".join(texts) or "The server reports an error without a message.", tool=tool)
+        raise ToolError("\n".join(texts) or "The server reported an error without a message.", tool=tool)
     structured = result.structured_content
     if structured is not None and not _repeats(texts, structured):
         if not parts:

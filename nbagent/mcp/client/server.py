@@ -89,10 +89,10 @@ class MCPServer(Toolset):
         """Create the servers listed in an editor's or coding agent's `mcp.json`, or only those with the given names.
 
         `${VAR}` and `${VAR:-default}` are replaced by environment variables. `${workspaceFolder}` is the file's folder
-        or, if this folder is hidden (such as `.vscode`), its parent. The value of `${input:key}` comes from `inputs`;
+        or, if that folder is hidden (such as `.vscode`), its parent. The value of `${input:key}` comes from `inputs`;
         if it is missing there, you are asked for it. A server with an error is omitted with a warning. Raises
-        ConfigurationError if a server in `names` has an error, or if no server is left. The message names the file, the
-        server and the error.
+        ConfigurationError if a server in `names` has an error, or if every enabled server has an error. The message
+        names the file, the server and the error.
         """
         read = read_config(path, names, inputs)
         names_by_key = {key: name for name, key in fitting_names(read, MAX_NAME).items()}
@@ -116,7 +116,9 @@ class MCPServer(Toolset):
         return f'<mcp_server name="{self.name}">\n{title}\n{text}\n</mcp_server>'
 
     async def resources(self) -> list[Resource]:
-        """The server's resources. Like the next three methods, raises MCPServerError if the server reports an error."""
+        """The server's resources. Like `read`, `prompts` and `prompt`, raises MCPServerError if the server reports an
+        error.
+        """
         return await self.connection.ask(list_resources)
 
     async def read(self, uri: str) -> Content:

@@ -74,7 +74,7 @@ class HTTPServing(ThreadServer):
         await super().startup(sockets)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop serving. The sessions must end before the connections."""
+        """Stop serving: end the sessions first, then the connections."""
         await self.tools.cancel_calls()
         self.tools.listening.close()
         await asyncio.sleep(NOTIFY_S)

@@ -57,7 +57,7 @@ def stdio_configuration(path: str) -> str:
 
 
 def load(path: str) -> Agent:
-    """Run the file as a module. If its variable `agent` is an agent, returns this agent, else an agent with the live
+    """Run the file as a module. Returns its variable `agent` if that is an agent, otherwise an agent with the live
     tools.
 
     Raises ConfigurationError if there is no such file, and any error that the file itself raises.

@@ -1,6 +1,6 @@
 """`ToolServer`: offers an agent's tools and the live tools through the official MCP `Server`. The tools are looked up
-at each request. Each call is a run of the agent. In the agent's trace, the run's `source` is the client's name, such as
-"mcp-client:editor".
+for each request. Each call is a run of the agent. In the agent's trace, the run's `source` is the client's name, such
+as "mcp-client:editor".
 """
 
 from __future__ import annotations

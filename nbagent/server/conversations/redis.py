@@ -151,7 +151,7 @@ class RedisStore(ConversationStore):
             self._client = None
             raise ConfigurationError(
                 f"The Redis address {self.address!r} can't be used. Write 'redis://user:password@host:6379/0', "
-                "'rediss://…' for TLS, or 'unix:///path', with options that redis-py knows."
+                "'rediss://…' for TLS, or 'unix:///path', with options that redis-py accepts."
             ) from None
         except StoreError:
             await self.aclose()

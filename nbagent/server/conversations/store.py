@@ -1,4 +1,4 @@
-"""The guarantees of a conversation store, and the common part of all stores.
+"""The guarantees of a conversation store, and the code that all stores share.
 
 All data belongs to an owner and is invisible to other owners. Only one turn of a conversation runs at a time. This turn
 has a *lease*, which a heartbeat renews and which expires if the process dies. Other turns wait, in order of arrival
@@ -157,7 +157,7 @@ class ConversationStore(ABC):
     """Conversations with their turns, spending, answers and approvals. Each store implements the abstract methods.
 
     - `lease_s`: the seconds after which another process can take over a dead process's turn
-    - `ttl_s`: the seconds from a conversation's last change to its deletion; None keeps it
+    - `ttl_s`: the seconds from a conversation's last change to its deletion; None keeps conversations forever
     - `answer_ttl_s`: the seconds for which a repeated request receives the first answer
 
     All methods raise `StoreError` if the store can't be read or written.
@@ -224,7 +224,7 @@ class ConversationStore(ABC):
     async def turn(
         self, owner: str, conversation_id: str, busy: Callable[[], Awaitable[None]] | None = None
     ) -> AsyncIterator[Lease]:
-        """Wait for the exclusive turn of a conversation, across all processes.
+        """Wait for the exclusive right to run a conversation's next turn, across all processes.
 
         While another run has the turn, `busy` is called once or several times. It may raise an error to stop waiting.
         """
@@ -299,14 +299,14 @@ class ConversationStore(ABC):
         return sorted(waiting, key=lambda call: call.created)
 
     async def decide(self, owner: str, approval_id: str, decision: Decision) -> bool:
-        """Decide on a call. Return False if it has already been decided, has expired, or does not exist."""
+        """Approve or deny a call. Return False if it has already been decided, has expired, or does not exist."""
         approval = await self.approval(owner, approval_id)
         if approval is None:
             return False
         return await self._add_note(owner, f"{_DECIDED}{approval_id}", json.dumps(asdict(decision)), approval.expires)
 
     async def decision(self, approval: WaitingCall) -> Decision | None:
-        """Wait for the decision on a call, made in any process. Return None if the call expires first."""
+        """Wait for the decision on a call, in whichever process it is made. Return None if the call expires first."""
         pause = _FIRST_PAUSE
         while (found := await self.approval(approval.owner, approval.id)) is not None and found.decision is None:
             await asyncio.sleep(pause)
@@ -393,7 +393,7 @@ class ConversationStore(ABC):
 
 
 def answer_name(key: str) -> str:
-    """Return the name of the note that contains the first answer to a request."""
+    """Return the name under which the first answer to a request with this key is kept."""
     return f"answer:{key}"
 
 
@@ -470,7 +470,7 @@ def with_messages(info: Conversation, texts: Sequence[str]) -> Conversation:
 
 
 def page_of(found: list[Conversation], limit: int) -> Page:
-    """Return a page of the conversations `found`. If there is a next page, `found` has one conversation more than
+    """Return a page of the conversations `found`. If there is a next page, `found` has one more conversation than
     `limit`.
     """
     shown = found[:limit]

@@ -68,7 +68,7 @@ async def pending(
 async def decide(
     host: Host, owner: Owner, approval_id: Annotated[str, Path(pattern=ID_PATTERN)], body: DecisionRequest
 ) -> Decided:
-    """Decide on a call. A later decision on the same call is refused with status 409."""
+    """Approve or deny a call. A later decision on the same call is refused with status 409."""
     approval = await host.store.approval(owner, approval_id)
     if approval is None:
         raise not_found("call with that id waiting for approval")
@@ -83,7 +83,8 @@ async def decide(
 
 
 def check_arguments(host: AgentHost, tool: str, arguments: dict[str, Any]) -> None:
-    """Refuse arguments that are invalid for the tool. The call would fail, and the decision would be used up.
+    """Refuse arguments that are invalid for the tool. With such arguments, the call would fail and the decision would
+    be used up.
 
     If several agents have a tool with this name, it is enough if one of these tools accepts the arguments.
     """

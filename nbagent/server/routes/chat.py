@@ -48,7 +48,7 @@ class ChatRequest(BaseModel):
 
 
 class ToolCallMade(BaseModel):
-    """A tool call. `validated` is true if the arguments were valid, so the tool was called."""
+    """A tool call. `validated` is true if the arguments were valid, even if the call was denied."""
 
     tool: str
     arguments: dict[str, Any]
@@ -72,7 +72,7 @@ class ChatMeta(BaseModel):
 
 
 class ChatResponse(BaseModel):
-    """The answer. `success` is false if a limit, a denied call or a refusal ended the run."""
+    """The answer. `success` is true if the `status` in `meta` is "ok"."""
 
     success: bool
     response: str

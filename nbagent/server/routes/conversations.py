@@ -66,7 +66,7 @@ async def conversation(host: Host, owner: Owner, conversation_id: ConversationId
 
 @router.delete("/{conversation_id}", status_code=204)
 async def delete_conversation(host: Host, owner: Owner, conversation_id: ConversationId) -> Response:
-    """Delete a conversation. If it has a run in progress, this run ends."""
+    """Delete a conversation. If it has a run in progress, that run ends."""
     if not await host.store.delete(owner, conversation_id):
         raise not_found("conversation with that id")
     return Response(status_code=204)

@@ -1,6 +1,6 @@
 """`GET /`: a page for chatting with the agent in a browser. It hosts the notebook's panel (`nbagent.chat`).
 
-The other routes belong to the page. They send the page the panel's state and, during a run, patches of this state.
+The other routes belong to the page. They send the page the panel's state and, during a run, patches to that state.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class Prompt(ChatRequest):
 
 @router.post("/page/chat")
 async def chat(host: Host, owner: Owner, body: Prompt, accept_language: Annotated[str, Header()] = "") -> Response:
-    """Send a prompt, with the same options as `/agent/chat`. The response is a stream of merge patches of the panel's
+    """Send a prompt, with the same options as `/agent/chat`. The response is a stream of merge patches to the panel's
     state.
 
     The first patch also contains the server's time as `now`, in seconds since the epoch.
@@ -167,7 +167,7 @@ async def _patches(question: Content, language: str, run: HostedRun) -> AsyncGen
 
 
 class RunningTurn:
-    """A turn while it runs. The queue `patches` receives the changes of the panel's state, and None at the end."""
+    """A turn while it runs. The queue `patches` receives the changes to the panel's state, and None at the end."""
 
     def __init__(self, question: Content, language: str) -> None:
         self.patches: asyncio.Queue[State | None] = asyncio.Queue()

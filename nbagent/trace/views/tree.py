@@ -49,7 +49,7 @@ class TraceTree:
     """A tree of runs and their tool calls. The runs that a run or tool call started are below it.
 
     `print` and notebooks show the tree as text, and `plot()` draws it. The requests, tokens and dollars of a line
-    include those of the lines nested below it.
+    include all lines nested below it.
     """
 
     def __init__(self, rows: Mapping[str, Sequence[Row]], run_id: str | None = None) -> None:

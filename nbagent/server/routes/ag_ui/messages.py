@@ -97,5 +97,5 @@ def _part(part: types.ContentPart) -> dict[str, Any]:
             case types.UrlSource(value=url):
                 return image_part({"type": "image", "url": url})
     source = getattr(part, "source", None)
-    kind = f"{part.type} of a {source.type} source" if source else part.type
+    kind = f"{part.type} from a {source.type} source" if source else part.type
     raise ConfigurationError(f"A message can't contain {kind}. Send text, or an image as data or as a URL.")

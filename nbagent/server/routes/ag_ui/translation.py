@@ -31,7 +31,7 @@ class Translation:
     """Translates a run's events to AG-UI events, and keeps track of the client's messages.
 
     `messages` are the client's earlier messages. A run that waits for a person spans several requests. Each request
-    starts with a call of `begin` and ends with `interrupted`, with `failed`, or with `translate` for the event `Done`.
+    starts with a call to `begin` and ends with `interrupted`, with `failed`, or with `translate` for the event `Done`.
     """
 
     def __init__(self, thread_id: str, model: str, messages: Sequence[ag_ui.Message]) -> None:

@@ -1,6 +1,6 @@
-"""The part that both APIs share: converts request bodies to requests for runs.
+"""Converts the request bodies of chat completions and responses to requests for runs.
 
-Images are `data:` URLs, or addresses that the provider fetches. This code opens no file and no address.
+Images are `data:` URLs, or addresses that the provider fetches. This code opens no files and fetches no addresses.
 """
 
 from __future__ import annotations
@@ -40,9 +40,8 @@ class BodyPart(BaseModel):
 
 
 class RequestBody(BodyPart):
-    """Fields of both APIs.
-
-    Other fields are ignored, as they are by other servers for this API. They are only hints, such as `service_tier`.
+    """The fields that chat completions and responses share. Other fields are ignored, as they are by other servers for
+    these APIs. They are only hints, such as `service_tier`.
     """
 
     model: str = Field(description="An id from `GET /v1/models`.", examples=["nbagent"])

@@ -2,7 +2,7 @@
 
 Tools run on the server. The answer omits the tool calls, because clients try to run every call in `tool_calls`. If the
 model wrote text in several turns, the texts are separated by blank lines. Thinking is sent as `reasoning_content`, as
-DeepSeek and most servers for open models do.
+it is by DeepSeek and most servers for open models.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ async def retrieve_conversation(host: Host, owner: Owner, conversation_id: str) 
 
 @router.delete("/{conversation_id}")
 async def delete_conversation(host: Host, owner: Owner, conversation_id: str) -> ConversationDeletedResource:
-    """Delete a conversation with its items. If it has a run in progress, this run ends."""
+    """Delete a conversation with its items. If it has a run in progress, that run ends."""
     if not await host.store.delete(owner, conversation_id):
         raise not_found("conversation with that id")
     return ConversationDeletedResource(id=conversation_id, deleted=True, object="conversation.deleted")

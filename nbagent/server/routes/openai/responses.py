@@ -288,7 +288,7 @@ async def list_input_items(host: Host, response_id: str, owner: Owner, page: Ite
 
 @router.delete("/responses/{response_id}")
 async def delete_response(host: Host, response_id: str, owner: Owner) -> dict[str, Any]:
-    """Delete a response and its prompt. Deleting a conversation's last response deletes the conversation."""
+    """Delete a response and its prompt. If the conversation then has no messages, it is deleted too."""
     conversation_id, question_id = place_of(response_id)
     async with host.store.turn(owner, conversation_id) as taken:
         messages = list(taken.conversation.messages) if taken.conversation else []

@@ -1,4 +1,4 @@
-"""Sends an answer to the client, as a stream or as one object, for both APIs."""
+"""Sends an answer to the client, as a stream or as one object, for chat completions and responses."""
 
 from __future__ import annotations
 

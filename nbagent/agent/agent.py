@@ -106,8 +106,8 @@ class Agent:
         guards: functions that check each prompt in the same way. A refused prompt is not sent, and the result's status
             is "blocked".
         plan: whether the model has a tool to write and update a list of steps (see `agent.plan`). With "first", calls
-            of other tools are refused until there is a plan.
-        approve_plan: whether a plan with new steps waits for approval.
+            of other tools are refused unless a step of the plan is open.
+        approve_plan: whether a plan with new steps waits for approval. True implies `plan="first"`.
 
     >>> agent = Agent("openai:gpt-5.6-luna", tools=[get_weather])           # doctest: +SKIP
     >>> result = await agent.chat("How warm is it in Berlin?")              # doctest: +SKIP
@@ -213,7 +213,7 @@ class Agent:
 
     @property
     def default_note(self) -> str:
-        """A note, shown once, about the model used because no model was named and no key was found; otherwise ""."""
+        """If no model was named and no key was found, a note about the model used instead, shown once. Else ""."""
         tape = current_recording()
         is_replayed = tape is not None and tape.replay_only and "local" not in tape.providers
         return "" if self._spec is not None or is_replayed else keyless_note(self.provider)
@@ -572,8 +572,8 @@ class Agent:
     def worker_factory(self) -> Callable[[], Agent]:
         """Return a function that creates a similar agent in another process. `cloudpickle` can serialize the function.
 
-        Keys, the conversation, trace, budget, approver and deps are not sent. Raises `ConfigurationError` if a tool
-        can't be sent.
+        Keys, the conversation, trace, budget, approver, deps, validators and routes are not sent. Raises
+        `ConfigurationError` if a tool can't be sent.
         """
         return worker_factory(self)
 
@@ -731,7 +731,7 @@ class Agent:
 
     @cached_property
     def unfinished(self) -> Unfinished:
-        """The answers of interrupted maps without a checkpoint. Repeating the call continues from them."""
+        """The answers of interrupted maps without a checkpoint. Repeating a map continues from its answers."""
         from nbagent.batch.map import Unfinished
 
         return Unfinished()

@@ -1,6 +1,6 @@
 """`Agent.extract` and `Agent.parse_message`: prompts outside the conversation whose answers are data.
 
-Each method sends one prompt with `output` to a `side_agent`, which records in the agent's trace.
+Each method sends one prompt with `output` to a `side_agent`, whose runs are recorded in the agent's trace.
 """
 
 from __future__ import annotations

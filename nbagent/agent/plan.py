@@ -127,7 +127,8 @@ def _one_line(text: Any) -> str:
 
 
 def revised(old: Iterable[Step], new: Iterable[Step]) -> list[Step]:
-    """Return the new plan, plus the old steps that it omits. Done steps stay done, and open steps become "dropped".
+    """Return the new plan, plus the old steps that it omits. Of these, done steps stay done, and open steps become
+    "dropped".
 
     >>> print(write_plan(revised([Step("a", "done"), Step("b", "doing")], [Step("c", "doing")])))
     1. [done] a
@@ -161,8 +162,8 @@ class _Newer:
 class Plans(Toolset):
     """The plans of all conversations of an agent and its forks, and the tool that updates them: `Agent(plan=True)`.
 
-    With `ask_first`, a plan with new steps waits for approval. With `plan_first`, calls of other tools are refused
-    until there is a plan.
+    With `ask_first`, a plan with new steps waits for approval. With `plan_first`, which `ask_first` implies, calls of
+    other tools are refused unless a step is open.
     """
 
     def __init__(self, ask_first: bool = False, plan_first: bool = False) -> None:
@@ -200,7 +201,7 @@ class Plans(Toolset):
         self._set(history, steps, None)
 
     def copy(self, history: ContextManager, other: ContextManager) -> None:
-        """Copy the user's changes to the plan from `history` to its copy `other`."""
+        """Copy the user's version of the plan from `history` to its copy `other`."""
         newer = self._newer.get(history)
         if newer is not None and newer.run_id is None and newer.steps is self.plan_of(history):
             self._set(other, newer.steps, None)
@@ -242,7 +243,7 @@ def plans_of_agent(plan: bool | Literal["first"], approve_plan: bool) -> list[Pl
 
 
 class _PlanRegistry(FunctionRegistry):
-    """With `plan_first`, refuses calls of other tools until there is a plan."""
+    """With `plan_first`, refuses calls of other tools unless a step is open."""
 
     def __init__(self, plans: Plans) -> None:
         super().__init__()

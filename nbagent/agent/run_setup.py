@@ -88,7 +88,7 @@ def provider_of_run(provider: LLMProvider, output: Output | None) -> LLMProvider
 def provider_and_tools(
     model: LLMProvider, tools: Tools, output: Output | None, limits: Limits, *budgets: Budget | None
 ) -> tuple[Provider, Tools]:
-    """Return the provider and tools of a run. An active recording or replay wraps both, except for routes.
+    """Return the provider and tools of a run. An active recording or replay wraps both, unless a route answers.
 
     Raises `ConfigurationError` if there is a cost limit and a price is unknown.
     """

@@ -20,7 +20,7 @@ MAX_CHARS = 300
 
 
 def keyless_note(provider: LLMProvider) -> str:
-    """Return a note, shown once, about the origin of a model that needs no key; "" for other models."""
+    """Return a note about a model that needs no key; "" for other models."""
     if provider.provider_name == "local":
         return "embedded model, no key needed"
     name = provider.provider_name

@@ -67,7 +67,7 @@ class Checkpoint:
         self._database.execute("PRAGMA synchronous = NORMAL")
 
     def add(self, answer: Answer, prompt: str = "") -> None:
-        """Save an answer. Once this returns, the answer survives the end of the process."""
+        """Save an answer. Once this returns, the answer survives even if the process is killed."""
         values = {name: getattr(answer, name) for name in Answer.__slots__}
         values |= {"question": shortened(prompt, PROMPT_CHARS), "model": self._model, "answered": time.time()}
         for name in _TEXTS:

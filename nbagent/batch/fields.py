@@ -49,7 +49,8 @@ def columns_of(
 
 
 def exploded(frame: pd.DataFrame, name: str, output: Any) -> pd.DataFrame:
-    """Return a frame with a row for each item of the lists in a column. Items that are models become columns.
+    """Return a frame with a row for each item of the lists in a column. If the items are models, their fields become
+    columns.
 
     Rows without items are kept, with NA. Items from the same row have the same index.
     """

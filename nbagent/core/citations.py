@@ -20,7 +20,7 @@ class Citation(TypedDict):
 def safe_url(url: Any) -> str | None:
     r"""Return the URL if it is http or https and has no control characters, spaces or backslashes, or else None.
 
-    Browsers read a backslash as a slash, so they look for `https://one.example\@other.example/` at `one.example`.
+    Browsers read a backslash as a slash, so they request `https://one.example\@other.example/` from `one.example`.
 
     >>> [safe_url(url) for url in ("https://example.org/a", "javascript:alert(1)", r"https://one.example\@other.example/")]
     ['https://example.org/a', None, None]
@@ -37,7 +37,7 @@ def safe_url(url: Any) -> str | None:
 def numbered(
     citations: Iterable[Mapping[str, Any]], known: Mapping[tuple[Any, Any], int] | None = None
 ) -> dict[tuple[Any, Any], int]:
-    """Number the sources, given as `(url, title)`, in citation order. `known` sources come first.
+    """Number the citations' sources, each as `(url, title)`, in citation order. `known` sources come first.
 
     >>> numbered([{"end": 9, "url": "https://b.org", "title": "B"}, {"end": 5, "url": "https://a.org", "title": "A"}])
     {('https://a.org', 'A'): 1, ('https://b.org', 'B'): 2}

@@ -42,12 +42,12 @@ class Evaluation:
     traces: tuple[Trace, ...] = ()
 
     def summary(self) -> pd.DataFrame:
-        """Return a row for each agent, with each scorer's mean and the mean's 95 % interval (`_low`, `_high`).
+        """Return a row for each agent, with each scorer's mean and the mean's 95% interval (`_low`, `_high`).
 
-        The row also has the numbers of rows and failed rows, and the tokens, cost and mean seconds of the answered
-        rows. If a value is missing, the sum is missing. Failed rows have no score. A row's repeats are averaged first,
-        because they are not independent, so the interval is computed from one mean per row. It is Wilson's interval for
-        True and False, and a percentile bootstrap interval from 2,000 samples for numbers.
+        The row also has the numbers of rows and failed rows, and the total tokens, total cost and mean seconds of the
+        answered rows. A total is missing if any of its values is missing. Failed rows have no score. A row's repeats
+        are averaged first, because they are not independent, so the interval is computed from one mean per row. It is
+        Wilson's interval for True and False, and a percentile bootstrap interval from 2,000 samples for numbers.
         `nbagent.evaluation.intervals` names the sources.
         """
         return pd.DataFrame([self._summary_of(name) for name in self.models], index=pd.Index(self.models, name="agent"))
@@ -78,7 +78,7 @@ class Evaluation:
         return means.dropna().astype(float)
 
     def interval(self, agent: str, name: str) -> tuple[float, float]:
-        """Return the 95 % interval of an agent's mean score, seconds, tokens or cost. NaN means too few values."""
+        """Return the 95% interval of an agent's mean score, seconds, tokens or cost. NaN means too few values."""
         means = self._by_row(agent, name)
         if means.empty:
             return float("nan"), float("nan")
@@ -105,9 +105,10 @@ class Evaluation:
         return self.frame[failed.to_numpy(dtype=bool)]
 
     def plot(self) -> list[Axes]:
-        """For each scorer, plot each agent's mean as a dot, with its 95 % interval as a line.
+        """For each scorer, plot each agent's mean as a dot, with its 95% interval as a line.
 
-        Without scorers, plot the seconds, tokens and, if known and not 0, dollars per row. Requires the `plot` extra.
+        Without scorers, plot the seconds and, if known and not 0, the tokens and dollars per row. Requires the `plot`
+        extra.
 
         >>> (await nbagent.compare({"small": small, "large": large}, prompts)).plot()      # doctest: +SKIP
         """

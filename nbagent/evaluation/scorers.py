@@ -38,8 +38,8 @@ def exact(column: str, answer: str = "answer") -> Callable[[Row], bool | None]:
     - `column`: the column with the labels
     - `answer`: the column with the answers; with `output=Model`, one of its fields
 
-    If either is a boolean, a number or a time, both are read as such. A time without a zone is UTC, and a date means
-    midnight. Otherwise both are compared as text, without surrounding whitespace.
+    If the label or the answer is a boolean, a number or a time, both are read as such. A time without a zone is UTC,
+    and a date means midnight. Otherwise both are compared as text, without surrounding whitespace.
 
     >>> exact("label")({"answer": "good\\n", "label": "good"}), exact("label")({"answer": "5", "label": 5.0})
     (True, True)

@@ -3,9 +3,9 @@
 https://platform.claude.com/docs/en/agents-and-tools/tool-use/memory-tool
 
 Each result contains the version of each note that it shows or writes. A conversation can change a note only if it has
-seen the current version. Otherwise the command is refused, so no change is lost. The versions that it has seen are read
-from its messages, so this works even after undo, fork and load. `str_replace` may also change a note that it has never
-seen, because the text to replace must match exactly.
+seen the current version. Otherwise the command is refused, so no change is lost. The versions that a conversation has
+seen are read from its messages, so this works even after undo, fork and load. `str_replace` may also change a note that
+the conversation has never seen, because the text to replace must match exactly.
 """
 
 from __future__ import annotations

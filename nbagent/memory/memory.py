@@ -62,7 +62,7 @@ _INSTRUCTIONS = {
 
 
 class Memory(Toolset):
-    """A toolset of notes that an agent keeps in a SQLite file, across conversations and kernels, for `agent.use`.
+    """A toolset for `agent.use`: notes that an agent keeps in a SQLite file, across conversations and kernels.
 
     The model finds notes with the tool `search_memory`. It reads and writes notes with the tool `memory`, which has the
     commands of Claude's memory tool. Claude sees its built-in tool, and other models see an ordinary tool. Each request

@@ -24,7 +24,7 @@ _GRACE_S = 2.0
 class NotebookServing(ABC):
     """Serves from its creation until `stop()` is called or the kernel ends. The running cell shows how to connect.
 
-    The token appears only in that display, and is removed from it when the server stops.
+    The token appears only in that cell's output, and is removed from it when the server stops.
     """
 
     #: The server, which a subclass starts in `_context`.

@@ -83,10 +83,11 @@ def create_provider(name: str, **options: Unpack[ProviderOptions]) -> LLMProvide
 
     All options are keyword arguments:
 
-    - `api_key`, `model`, `base_url`, `region`: by default from the environment, else the provider's own defaults
+    - `model`: by default the provider's own; `api_key`, `base_url`, `region`: by default from the environment, else the
+      provider's own
     - `headers`: a dict, sent to the provider's address only
     - `timeout` (seconds, 60), `max_retries` (3), `streaming` (True)
-    - `client`: your own SDK, httpx2 or httpx client, which is never closed
+    - `client`: your own client (of an SDK, httpx2 or httpx), which is never closed
     - `price`: dollars per million tokens, `{"input": 0.5, "output": 1.5, "cached": 0.05}`
     - `function_calling`: False to describe the tools in the prompt, for a model that can't call them
     - `api` (OpenAI: "responses" or "chat"), `cache` (Claude, MiniMax: "5m", "1h" or False), `n_ctx` (local: tokens),

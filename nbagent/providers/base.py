@@ -195,7 +195,7 @@ class WrapperProvider(StreamingProvider):
         return secrets
 
     def supports_function_calling(self) -> bool:
-        """True, since this provider handles tool calls for an inner provider that can't."""
+        """True, since `PromptedProvider` handles tool calls if the model can't."""
         return True
 
     def can_compact(self, tokens: int) -> bool:

@@ -28,7 +28,7 @@ COLAB_RETRY_S = 10.0
 
 
 class KeyRing:
-    """Keeps the keys that the user typed, and looks for others in the places listed above."""
+    """Keeps the keys that the user typed, and looks for others in the places that the module docstring lists."""
 
     def __init__(self) -> None:
         self._typed: dict[str, str] = {}

@@ -232,7 +232,7 @@ class ProviderFacts:
         return keys.find(names) if (names := self.key_vars_at(address)) else None
 
     def key_variable(self, address: str = "") -> str:
-        """The environment variable for the key of this address. Redacted texts show its name, and a typed key is kept
+        """The environment variable for the key of this address. Redacted text shows its name, and a typed key is kept
         under that name.
         """
         if not self.key_vars:
@@ -279,7 +279,7 @@ class ProviderFacts:
         return self.regions[region].base_url
 
     def address_of(self, key: str | None) -> str:
-        """The base URL to use with a key if none was chosen: that of the region whose variable contains the key, else
+        """The base URL to use with a key if no URL was chosen: that of the region whose variable contains the key, else
         the default.
         """
         for region in self.regions.values():

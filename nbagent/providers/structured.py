@@ -23,7 +23,7 @@ _REFUSED: set[tuple[object, ...]] = set()
 
 
 class StructuredProvider(WrapperProvider):
-    """Requests answers of type `output` from an `inner` provider."""
+    """Asks an `inner` provider for answers of type `output`."""
 
     def __init__(self, inner: LLMProvider, output: Output) -> None:
         super().__init__(inner)

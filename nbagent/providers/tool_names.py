@@ -58,7 +58,7 @@ def fitting_argument(name: str) -> str:
 
 
 def described(description: str | None, name: str, sent: str) -> str:
-    """The description of a renamed element, which starts with the original name.
+    """The description of a renamed element, which contains the original name.
 
     >>> described("Where it is", "城市", fitting_argument("城市"))
     '城市: Where it is'
@@ -136,7 +136,7 @@ def restored(answer: LLMResponse, names: Renamed) -> LLMResponse:
 
 
 def is_same_call(call: FunctionCall, name: str, arguments: Any) -> bool:
-    """Whether a call has this name and these arguments, in original or sent names."""
+    """Whether a call has this name and these arguments; original and sent names count as equal."""
     if (call.name, call.arguments) == (name, arguments):
         return True
     sent = partial(_with_keys, name=fitting_argument)

@@ -125,7 +125,7 @@ def test_an_interrupted_approval_does_not_eat_the_next_answer(kernel):
     ("cell", "says"),
     [
         ("%%agent\n", "%%agent is a cell magic, but the cell body is empty"),
-        ("%%agent\n  \n", "no question"),
+        ("%%agent\n  \n", "has no prompt"),
         ("thing = 3\nget_ipython().run_cell_magic('agent', 'thing', 'x')", "thing: expected an Agent, got int"),
         ("%%agent --max-iterations -1\nx", "max_iterations"),
         ("%%agent -m claude:claude-sonnet-5\nx", "ANTHROPIC_API_KEY"),

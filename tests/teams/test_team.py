@@ -59,7 +59,7 @@ async def test_handing_over_to_two_members_or_to_an_unknown_one_is_an_error():
     team = team_of_two([over("nobody", id="1"), over("billing", id="2"), over("billing", id="3")])
     result = await team.chat("Go")
     assert [each["is_error"] for each in result.function_calls] == [True, False, True]
-    assert "billing already speaks next" in result.function_calls[2]["result"]
+    assert "billing is already the next speaker" in result.function_calls[2]["result"]
     assert result.content == "Paid back."
 
 

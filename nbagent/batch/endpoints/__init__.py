@@ -14,9 +14,9 @@ from nbagent.checks import checked_path, invalid
 async def cancel(agent: RowAgent, checkpoint: str | os.PathLike[str]) -> int:
     """Ask the agent's provider to cancel a checkpoint's batches, and return their number.
 
-    This requires the key that submitted the batches. Rows answered by then are billed. If you repeat the `agent.map`
-    call, it reads these answers and marks the other rows "left". Raises `ConfigurationError` if the provider has no
-    batch endpoint.
+    This requires the key that submitted the batches. Rows answered before the cancellation are billed. If you repeat
+    the `agent.map` call, it reads these answers and marks the other rows "left". Raises `ConfigurationError` if the
+    provider has no batch endpoint.
 
     >>> await cancel(agent, "reviews.db")                                           # doctest: +SKIP
     """

@@ -57,7 +57,7 @@ class ClaudeEndpoint(Endpoint):
         return State(phase, total - counts["processing"], total)
 
     async def results(self, batch_id: str, state: State) -> AsyncGenerator[Result]:
-        """See `Endpoint`. The batch's `results_url` has the same path, but may name another server."""
+        """See `Endpoint`. The batch's `results_url` has the path used here, but may name another server."""
         async for line in self.provider.lines(f"{_PATH}/{batch_id}/results"):
             result = line.get("result") or {}
             kind, message = result.get("type"), result.get("message")

@@ -49,7 +49,7 @@ def pdf_part(data: bytes, name: str) -> Part:
 
 def file_part(data: bytes, name: str) -> Part | None:
     """Return the content part of a PDF or a text file, or None for other data. Raises `ConfigurationError` if the file
-    is too large.
+    is too large, or is a PDF that providers would refuse.
 
     >>> file_part(b"Dear Sir", "letter.txt")["text"]
     '\\n\\n<attached name="letter.txt" about="8 characters">\\nDear Sir\\n</attached>'

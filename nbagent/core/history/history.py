@@ -112,7 +112,7 @@ class ContextManager:
     def asking(
         self, message: Any, replaces: LLMMessage | None = None, branch_at: LLMMessage | None = None
     ) -> Iterator[list[LLMMessage]]:
-        """Add the input of `chat` to the history for a block in which it is answered. Yields the input as messages.
+        """Add the input of `chat` to the history before a block that answers it. Yields the input as messages.
 
         If the history contains the prompt `replaces`, the new turn replaces the turn of that prompt. Later turns are
         hidden during the block and restored at its end. If the history contains the prompt `branch_at`, the new turn
@@ -222,9 +222,9 @@ class ContextManager:
     def new_conversation(self, *, after: LLMMessage | None = None) -> None:
         """Start another conversation with the same system message. The previous one stays in `conversations`.
 
-        If `after` is a prompt in this history, the new conversation starts with the turns up to the answer to that
-        prompt. Raises `ConfigurationError` if the prompt is not in the history, and `AgentBusyError` while a prompt is
-        being answered.
+        If `after` is a prompt in this history, the new conversation starts with the turns up to and including that
+        prompt's. Raises `ConfigurationError` if the prompt is not in the history, and `AgentBusyError` while a prompt
+        is being answered.
         """
         self._check_idle()
         messages = [] if after is None else self._up_to_answer(after)
@@ -293,7 +293,7 @@ class ContextManager:
     def take_back(self, question: LLMMessage) -> bool:
         """Remove a prompt that failed or was refused, with its answer so far. Returns whether it was removed.
 
-        If the prompt stayed, it would appear twice when it is sent again. If tools have run for the prompt, nothing is
+        If the prompt stayed, it would appear twice when sent again. If tools have run for the prompt, nothing is
         removed, because the model must know what they did. The branch stays the same.
         """
         start = index_of(question, self.messages)
@@ -386,8 +386,8 @@ class ContextManager:
         return ", ".join(done)
 
     def messages_to_drop(self) -> list[LLMMessage]:
-        """Return the messages to drop to bring the history well below both limits. There are none if neither limit is
-        exceeded.
+        """Return the messages whose removal brings the history well below both limits. There are none if neither limit
+        is exceeded.
         """
         if not self.max_messages and not self.max_tokens:
             return []
@@ -416,7 +416,7 @@ class ContextManager:
 
     def drop(self, messages: Sequence[LLMMessage], summary: str = "") -> None:
         """Remove these messages. If there is a `summary`, a user message that contains it replaces them. That message
-        opens no turn.
+        does not start a turn.
 
         The summary follows the system message, or the current prompt if all of the messages belong to its turn. The
         tokens of the remaining messages are estimated, and the estimate is scaled to the provider's count if there is
@@ -450,7 +450,7 @@ class ContextManager:
 
 
 def split_turns(messages: Iterable[LLMMessage]) -> list[list[LLMMessage]]:
-    """Split a history into turns at its user messages. System messages are omitted, and summaries open no turn."""
+    """Split a history into turns at its user messages. System messages are omitted. Summaries start no new turn."""
     return _split((m for m in messages if m.role != "system"), attrgetter("opens_turn"))
 
 

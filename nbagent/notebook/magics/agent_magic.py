@@ -168,7 +168,7 @@ class AgentMagics(Magics):
         """Show or change the agent in the variable `agent`. `%agent help` lists the commands."""
         name, *words = line.split() or ["status"]
         if name not in COMMANDS:
-            hint = "; write a prompt below a line %%agent" if len(words) > 1 else options.suggestion(name, COMMANDS)
+            hint = "; write a prompt below a %%agent line" if len(words) > 1 else options.suggestion(name, COMMANDS)
             raise UsageError(f"%agent {name}: not a command{hint}")
         if words and not COMMANDS[name].usage:  # `%agent new analyst` must not change another agent
             raise UsageError(f"%agent {name} takes no arguments: it works on the agent in the variable agent")

@@ -1,9 +1,9 @@
 """The answer formats of `--as`: instructions for the model, and the conversion of the answer to a value.
 
-The format is requested only in the system prompt of this cell's requests. The conversation therefore does not contain
-these instructions, the answer streams as readable text, and the model can call tools first. (A JSON Schema would apply
-to every turn. `Agent.extract` uses a schema.) Each format is read leniently but checked strictly: part of an answer is
-never used as the whole answer.
+The format is requested only in the system prompt of the run's requests. The conversation therefore does not contain
+these instructions, the answer streams as readable text, and the model can call tools first. (A JSON Schema, such as
+`Agent.extract` uses, would apply to every request of the run.) Each format is read leniently but checked strictly: part
+of an answer is never used as the whole answer.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def convert_answer(form: str, result: AgentResult) -> Any:
 
 
 def shaped_answer(shape: str, result: AgentResult) -> Any:
-    """Return the value for `--shape`. Raises ExtractionError, with the result as `partial`, if the answer is
-    incomplete.
+    """Return the answer as a value of the type given with `--shape`. Raises ExtractionError, with the result as
+    `partial`, if the answer is incomplete.
     """
     try:
         _check_complete(result)
@@ -128,13 +128,13 @@ def _code_blocks(tokens: Sequence[Any]) -> list[tuple[str, str]]:
 
 
 def parse_frame(text: str) -> pd.DataFrame:
-    """Return the table of an answer: a Markdown table or JSON, which may be an array of objects, columns, or one
-    object.
+    """Return the table of an answer: a Markdown table or JSON, which may be an array of objects, an object of columns,
+    or one object.
 
     A Markdown table in a code block counts only if there is no table outside code blocks. One JSON object becomes one
-    row. A column becomes numeric if all of its cells are numbers. Numbers with leading zeros, or with more digits than
-    a float can represent, stay text. Raises ValueError if there is no table or more than one table, or if a row and the
-    header differ in length.
+    row. A column becomes numeric if all of its cells that have a value are numbers. Numbers with leading zeros, or with
+    more digits than a float can represent, stay text. Raises ValueError if there is no table or more than one table, or
+    if a row and the header differ in length.
 
     >>> parse_frame("| city | people |\\n|---|--:|\\n| Bonn | 331,885 |").to_dict("records")
     [{'city': 'Bonn', 'people': 331885}]

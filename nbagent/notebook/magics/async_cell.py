@@ -1,9 +1,9 @@
-"""Awaits a coroutine in an async cell, where the kernel's stop button always works.
+"""Awaits a coroutine in an async cell so that the kernel's stop button always works.
 
 A typed `%%agent` cell becomes an async cell (see `extension`). The coroutine runs on the kernel's own loop, which can
-still handle clicks. An interrupt of ipykernel does not wake an idle loop (ipython/ipykernel#881), so this module
-installs a SIGINT handler that wakes it. Everywhere else (`%%time`, `%%capture`, a call from a function), the background
-loop runs the coroutine.
+still handle clicks. An ipykernel interrupt does not wake an idle loop (ipython/ipykernel#881), so this module installs
+a SIGINT handler that wakes it. Everywhere else (`%%time`, `%%capture`, a call from a function), the background loop
+runs the coroutine.
 """
 
 from __future__ import annotations

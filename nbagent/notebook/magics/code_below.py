@@ -9,8 +9,8 @@ from nbagent.core.cells import cell_id_of, is_watched
 
 
 class CodeBelow:
-    """Keeps track of the code that each cell has added below itself, because a kernel alone can add cells but not
-    change them.
+    """Keeps track of the code that each cell has added below itself, so that a front end can replace it. A kernel alone
+    can add cells but not change them.
     """
 
     def __init__(self, shell: Any) -> None:
@@ -20,8 +20,8 @@ class CodeBelow:
     def put(self, code: str, again: bool) -> None:
         """Put code into a cell below the running cell, and the cursor into that cell.
 
-        If the cell runs again, its earlier code is replaced, unless `again` is set. A front end that can't change cells
-        adds a cell with the new code.
+        If the running cell is run again, the code that it added before is replaced, unless `again` is set. A front end
+        that can't change cells adds a cell with the new code.
         """
         cell_id = cell_id_of(self._shell)
         before = self._put.get(cell_id) if cell_id and not again else None

@@ -96,7 +96,7 @@ def key(shell: Any, agent: Agent, words: Sequence[str]) -> None:
     try:
         secret = getpass.getpass(f"{variable}: ").strip()
     except StdinNotImplementedError:
-        raise UsageError(f"%agent key: nobody can type here; set {variable}, or write it into the file .env") from None
+        raise UsageError(f"%agent key: no input is possible here; set {variable}, or add it to the file .env") from None
     if not secret:
         print(f"Nothing was typed: {variable} is unchanged.")
         return
@@ -197,7 +197,7 @@ def hints(shell: Any, agent: Agent, words: Sequence[str]) -> None:
 
 
 def nest(shell: Any, agent: Agent, words: Sequence[str]) -> None:
-    """Allow blocking asyncio calls inside the kernel's loop, or stop allowing them."""
+    """Allow blocking asyncio calls inside the kernel's loop. Only a kernel restart undoes this."""
     match words:
         case ["on"]:
             nesting.nest_on(shell)
@@ -211,7 +211,7 @@ def nest(shell: Any, agent: Agent, words: Sequence[str]) -> None:
 def stop(shell: Any, agent: Agent, words: Sequence[str]) -> None:
     """Stop the runs of panels and background tasks, for all agents in the notebook or for the named agents.
 
-    Without names, the calls of clients are also stopped.
+    Without names, clients' calls and runs are also stopped.
     """
     from nbagent.notebook.panel.conversation import agents_in_panels
 
@@ -289,7 +289,7 @@ def _definitions(namespace: Mapping[str, Any], agent: Agent, name: str) -> list[
         return notebook_tools() if before is None else before.definitions()
     functions = [key for key, value in namespace.items() if callable(value)]
     hint = did_you_mean(name, [*OUR_TOOLS, *functions])
-    raise UsageError(f"{name} is not defined{hint or f': name a function of this notebook, {KERNEL} or {NOTEBOOK}'}")
+    raise UsageError(f"{name} is not defined{hint or f': give {KERNEL}, {NOTEBOOK} or a function of this notebook'}")
 
 
 def _switch_on(agent: Agent, definition: FunctionDefinition) -> None:
@@ -318,8 +318,8 @@ def _tool_name(name: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class ToolTable:
-    """An agent's tools as a table for a cell. Text is never cut off, and tools that are off are grey. `frame` has the
-    data.
+    """An agent's tools as a table for a cell. In HTML, text is never cut off, and tools that are off are grey. `frame`
+    has the data.
 
     >>> tools = %agent tools                                                # doctest: +SKIP
     >>> tools.frame.query("not on")                                         # doctest: +SKIP

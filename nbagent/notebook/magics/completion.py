@@ -1,7 +1,8 @@
 """Tab completion for `%%agent` and `%agent`: options and their values, agents, models, tools, commands, file names.
 
 Only names that are known locally are offered, so Tab never waits for a provider. Inside the braces of a prompt, Python
-is completed as usual. In the rest of the prompt, nothing is offered.
+is completed as usual. At the start of a prompt, skills are offered after `/`. In the rest of the prompt, nothing is
+offered.
 """
 
 from __future__ import annotations
@@ -124,7 +125,8 @@ _VARIABLES: dict[str, Callable[[Any], bool]] = {
 
 
 def models(typed: str) -> list[str]:
-    """The matching providers. If only one matches, its default model follows or, after a colon, all its known models.
+    """The matching providers. If only one matches, its default model follows or, if a colon has been typed, all its
+    known models.
 
     >>> models("cla")
     ['claude', 'claude:claude-sonnet-5']

@@ -48,7 +48,7 @@ def keep(shell: Any, agent: Agent, words: Sequence[str]) -> None:
 
 
 def restore(shell: Any, agent: Agent, words: Sequence[str]) -> None:
-    """Restore a kept conversation and its trace. Prompts that were sent in this kernel follow after it."""
+    """Restore a kept conversation and its trace. Prompts already sent in this kernel come after the restored ones."""
     keeper = current_keeper()
     path = keeper.path if keeper and not words else _path(shell, words, "restore")
     if not path.exists():

@@ -125,7 +125,9 @@ def variable(text: str) -> str:
     """The type of an argument that names a variable."""
     if text.isidentifier() and not iskeyword(text):
         return text
-    raise ArgumentTypeError(f"expected a variable name, got {text!r}: %%agent [NAME] [options], the prompt below")
+    raise ArgumentTypeError(
+        f"expected a variable name, got {text!r}: write %%agent [NAME] [options], and the prompt below"
+    )
 
 
 def expression(text: str) -> str:

@@ -1,8 +1,8 @@
-"""The state and the actions that an agent's panels share. They stay in sync with the agent.
+"""The state and the actions that an agent's panels share. The panels stay in sync with the agent.
 
 Clicks and events arrive on any thread. `PanelConversation.run_on_loop` moves them to the background loop, on which all
-code of this module runs, including the prompts that a panel sends. Runs that cells start are reported by the agent's
-observers.
+code of this module runs, including the prompts that a panel sends. Runs that cells start are reported to the agent's
+observers, of which this module adds one.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class PanelConversation:
 
     @property
     def is_busy(self) -> bool:
-        """Whether the agent is running, whether for a cell or for a panel."""
+        """Whether the agent is running, for a cell or for a panel."""
         return bool(self._running)
 
     @property
@@ -212,8 +212,8 @@ class PanelConversation:
     def ask(
         self, content: Content, give_back: Callable[[Content], None], replaced: PanelEntry | None = None
     ) -> asyncio.Task[AgentResult]:
-        """Send a prompt after the agent's current work. If `replaced` is given, the prompt becomes another version of
-        that turn's prompt.
+        """Send a prompt once the agent has finished its current work. If `replaced` is given, the prompt becomes
+        another version of that turn's prompt.
 
         Returns a task whose result is the answer.
         """

@@ -1,7 +1,8 @@
 """Mentions with @ in a prompt: `@penguins` (a variable), `@cell:5`, `@data.csv`, `@"my data.csv"`.
 
-Only existing names count as mentions. E-mail addresses, decorators, code and other words stay text. File names are
-relative to the current folder, as in `open`.
+Only existing names count as mentions; a quoted name, a file name or a `cell:` number that does not exist is an error.
+E-mail addresses, decorators, code and other words stay text. File names are relative to the current folder, as in
+`open`.
 """
 
 from __future__ import annotations

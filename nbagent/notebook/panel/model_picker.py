@@ -1,4 +1,5 @@
-"""The panel's model picker: a button with the model's name, and a searchable list of models with known facts.
+"""The panel's model picker: a button with the model's name, and a searchable list of models with what is known about
+each.
 
 A provider's model names are shown as text, never as HTML. A typed key is never part of saved state.
 """

@@ -52,8 +52,8 @@ EDITING_EARLIER = (
 class Asked:
     """A prompt that was sent with `ChatPanel.ask`. Await it for the `AgentResult`. As a cell's value, it shows nothing.
 
-    Awaiting it raises the run's error, or `CancelledError` if the user stopped the run. An interrupt of the waiting
-    cell does not stop the run.
+    Awaiting it raises the run's error, or `CancelledError` if the user stopped the run. Interrupting the waiting cell
+    does not stop the run.
     """
 
     def __init__(self, answer: Future[AgentResult]) -> None:
@@ -246,7 +246,8 @@ class ChatPanel(anywidget.AnyWidget):
     # -- from cells ---------------------------------------------------------------------------------------------------
 
     def ask(self, question: str) -> Asked:
-        """Send a prompt as if the user had typed it. Returns immediately. Await the returned object to get the answer.
+        """Send a prompt as if the user had typed it, but without expanding mentions and skill names. Returns
+        immediately. Await the returned object to get the answer.
 
         >>> panel.ask("And by island?")                                     # doctest: +SKIP
         >>> result = await panel.ask("And by sex?")                         # doctest: +SKIP

@@ -24,7 +24,7 @@ _CAPTIONS = {"assistant": "The images of the answer above:", "tool": "Images ret
 
 
 def without_images(messages: Sequence[LLMMessage], provider: str = "", model: str = "") -> list[LLMMessage]:
-    """The conversation with descriptions instead of images. Raises `ImageInputError` if the prompt has one."""
+    """The conversation with descriptions instead of images. Raises `ImageInputError` if the prompt has an image."""
     if messages and messages[-1].role == "user" and has_image(messages[-1].content):
         images = content_as_text([part for part in _parts(messages[-1]) if part.get("type") == "image"])
         text = f"this model does not accept images, but the prompt contains {images.replace(chr(10), ', ')}"

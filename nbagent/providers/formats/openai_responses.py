@@ -192,7 +192,9 @@ class ResponsesDecoder(Decoder):
     def _finished(self, response: Mapping[str, Any]) -> list[Event]:
         """The terminal event. Its `output`, often empty or with other ids, completes items without an end."""
         if response.get("status") in ("failed", "cancelled") or response.get("error"):
-            raise error_in_answer({"error": response.get("error") or f"the response {response.get('status')}"})
+            raise error_in_answer(
+                {"error": response.get("error") or f"the response has status {response.get('status')}"}
+            )
         self._message |= response
         self.done = True
         nothing_came = not self._items

@@ -1,7 +1,7 @@
 """Removes secrets from saved data: HTTP records, errors, recordings, and conversations kept in notebooks.
 
 A secret is found by its exact text, plain or escaped as in JSON and URLs, or by the name of its header or query
-parameter. Model text and tool arguments are never changed.
+parameter. Model text and tool arguments are changed only in the saved copy.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _WORDS = re.compile(r".{0,7}|(?=.{0,19}\Z)[A-Za-z]+(?:[-_ ][A-Za-z]+)*", re.DOTA
 
 
 class Redactor:
-    """Replaces secrets with `$NAME`: `keys`, and the secrets in environment variables and in a request's `url` and
-    `headers`.
+    """Replaces secrets with `$NAME`. The secrets are `keys`, and those in environment variables and in a request's
+    `url` and `headers`.
 
     `variable` is the name that replaces a key. A key that is an ordinary word, or shorter than 8 characters, is not
-    removed from texts.
+    removed from text.
 
     >>> Redactor(["sk-12345678"]).text("wrong key: sk-12345678")
     'wrong key: $API_KEY'

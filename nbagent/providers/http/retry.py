@@ -6,8 +6,8 @@ stream), unless the provider's `x-should-retry` says otherwise. The wait is the 
 random, so that many clients don't retry at the same moment. A `retry-after` of 0 is ignored, because all attempts would
 be sent within milliseconds.
 
-Requests from a map first acquire a slot (`core.admission`). If the provider then refuses one because of a rate limit,
-this does not count as one of its retries: all requests wait together, and it is sent again.
+Requests from a map first acquire a slot (`core.admission`). If the provider then refuses a request because of a rate
+limit, this does not count as one of its retries: all requests wait together, and it is sent again.
 """
 
 from __future__ import annotations

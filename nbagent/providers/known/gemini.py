@@ -90,7 +90,7 @@ FACTS = ProviderFacts(
 
 
 class GeminiProvider(HTTPProvider):
-    """Gemini models. `base_url` ends with the API's version; by default, `/v1beta` is added.
+    """Gemini models. If `base_url` has no API version, `/v1beta` is added.
 
     Options such as `max_tokens`, `top_p` or `seed` are added to your own `generationConfig`. Pass `safetySettings` and
     Gemini's own `tools` as separate options. `client` is an `AsyncClient` of httpx2 or httpx.

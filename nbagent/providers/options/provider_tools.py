@@ -83,8 +83,8 @@ def offered(tools: Functions | None, facts: ProviderFacts, format_name: str, mod
 
 
 def with_own_tools(options: Fields, own: Offered) -> dict[str, Any]:
-    """Add the fields that offer the provider's own tools to request options. Fields that the options already have take
-    precedence.
+    """Return the request options with the fields that offer the provider's own tools. The options' own fields take
+    precedence, but lists of `tools` are joined.
     """
     fields = _joined(own.body, {"tools": own.entries} if own.entries else {})
     lists = {key: [*value, *options[key]] for key, value in fields.items() if key in options and key == "tools"}

@@ -115,8 +115,8 @@ def check_price(price: Any) -> None:
 def check_request_options(options: Mapping[str, Any], others: Iterable[str] = ()) -> None:
     """Raise `ConfigurationError` for an unknown request option, which could carry a key to the provider.
 
-    `others` are the called function's other keywords, for suggestions. Errors show a value only if it is the number for
-    a limit.
+    `others` are the called function's other keywords, for suggestions. Errors show a value only if it is a number given
+    for a limit.
     """
     unknown = sorted(options.keys() - RequestOptions.__optional_keys__)
     if misplaced := [name for name in unknown if name in _SETTINGS]:

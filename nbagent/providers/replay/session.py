@@ -63,9 +63,9 @@ def replay(
     """Answer all agents' requests from a recording, until the `with` block ends or `stop()` is called.
 
     A request is identified by its messages, tools and options, not by its model. If several models answered it, each
-    model's own answer is replayed. A repeated request replays the next recorded answer or, once all were used, the last
-    one. Tools run for real, and their results are part of the next request, unless `run_tools=False` replays recorded
-    ones.
+    model's own answer is replayed. A repeated request replays the next recorded answer or, once all have been used, the
+    last one. Tools run for real, and their results are part of the next request, unless `run_tools=False` replays
+    recorded ones.
 
     - `"once"`: replay the file, or record it if it does not exist
     - `"none"`: replay the file and never call a model
@@ -105,7 +105,7 @@ class Recording:
 
     @property
     def exchanges(self) -> list[RecordedExchange]:
-        """The exchanges in the file when it was opened, in order."""
+        """The exchanges read from the file when it was opened, in order."""
         return self._file.exchanges
 
     def __repr__(self) -> str:

@@ -18,9 +18,9 @@ from nbagent.providers.replay.file import RecordedExchange
 class ReplayedTools:
     """The tools of one run, which return the recorded results for calls in a replayed answer.
 
-    `last_exchange` returns the exchange that was replayed last. If the model itself answered, it returns None, and the
-    tools run for real. `recorded` lists all exchanges in the recording. Raises `ReplayError` if a call's result is not
-    recorded.
+    `last_exchange` returns the exchange that was replayed last. It returns None if the model itself answered, and the
+    tools then run for real. `recorded` lists all exchanges in the recording. Raises `ReplayError` if a call's result is
+    not recorded.
     """
 
     def __init__(

@@ -126,7 +126,7 @@ def test_a_tool_that_was_switched_off_comes_back_with_its_options(kernel):
     ("line", "said"),
     [
         ("tools add", "%agent tools [add NAME"),
-        ("tools add nothing", "nothing is not defined: name a function of this notebook, kernel or notebook"),
+        ("tools add nothing", "nothing is not defined: give kernel, notebook or a function of this notebook"),
         ("tools add list_variable", "list_variable is not defined; did you mean list_variables?"),
         ("tools add answer", "answer: expected a function, got int"),
         ("tools add shop.rent", "Shop has no attribute rent"),
@@ -138,7 +138,7 @@ def test_a_tool_that_was_switched_off_comes_back_with_its_options(kernel):
         ("stop nobody", "there is no agent nobody; there are agent"),
         ("key nobody", "where PROVIDER is one of openai, claude"),
         ("load missing.json", "No such file"),
-        ("who is there", "not a command; write a prompt below a line %%agent"),
+        ("who is there", "not a command; write a prompt below a %%agent line"),
         ("tool", "%agent tool: not a command; did you mean tools?"),
     ],
 )
@@ -163,7 +163,7 @@ def test_after_a_new_conversation_the_others_can_be_continued(kernel):
 def test_a_key_is_typed_and_stays_out_of_the_outputs_and_of_the_environment(kernel):
     kernel.ok("import os; _ = os.environ.pop('ANTHROPIC_API_KEY', None)")
     refused = kernel.run("%agent key claude", allow_stdin=False)
-    assert "nobody can type here; set ANTHROPIC_API_KEY, or write it into the file .env" in refused.stderr
+    assert "no input is possible here; set ANTHROPIC_API_KEY, or add it to the file .env" in refused.stderr
     cell = kernel.send("%agent key claude")
     question = kernel.client.get_stdin_msg(timeout=TIMEOUT)["content"]
     assert (question["prompt"], question["password"]) == ("ANTHROPIC_API_KEY: ", True)

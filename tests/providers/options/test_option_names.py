@@ -25,7 +25,7 @@ WRONG = {
     ),
     "max_cost": (1, r"max_cost is a limit: pass limits=Limits(max_cost=1)"),
     "max_total_tokens": (SECRET, r"pass limits=Limits(max_total_tokens=…)"),
-    "api_key": (SECRET, "api_key can't be set for a single request. Create a provider with it"),
+    "api_key": (SECRET, "api_key can't be set for a single request. Create a provider with such settings"),
     "messages": ([], "The message is the first argument"),
 }
 

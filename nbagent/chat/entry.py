@@ -173,9 +173,7 @@ class PanelEntry:
 
 
 def question_html(message: LLMMessage, run: Mapping[str, Any]) -> str:
-    """The user's message as a speech bubble, with its images and the name of its cell. Below it, attachments are
-    folded.
-    """
+    """The user's message as a speech bubble, with its images, the name of its cell, and its folded attachments."""
     own, attachments = split_attachments(message.content)
     said = f'<div class="nbagent-you">{_content_html(own)}</div>' if own else ""
     folded = "".join(map(_attachment_html, attachments))

@@ -1,4 +1,4 @@
-"""Reads data from the trace that messages lack: thinking, tool calls' outcomes, tokens, times and subagents' runs."""
+"""Reads from the trace what messages lack: thinking, tool calls' outcomes, tokens, times and subagents' runs."""
 
 from __future__ import annotations
 

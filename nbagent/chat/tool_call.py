@@ -60,9 +60,9 @@ def tool_call_html(
 def group_html(
     calls: Sequence[tuple[Event, ToolResult | None]], body: str, *, is_over: bool, taken: str, timings: bool
 ) -> str:
-    """The tool calls of one answer as a block, which stays unfolded until the last one ends.
+    """The tool calls of one answer as a block, which stays unfolded until the last call ends.
 
-    `body` is the calls' HTML, and `taken` is the HTML of the time so far.
+    `body` is the calls' HTML, and `taken` is the HTML of the elapsed time.
     """
     names = dict.fromkeys(render.readable_name(call.tool_name or "") for call, _ in calls)
     title = f'<span class="nbagent-quiet">{len(calls)} tool calls</span> <code>{render.escape(", ".join(names))}</code>'

@@ -205,8 +205,7 @@ class Transcript:
     def call_waits(self, key: str | None, *, stays: bool = False) -> Iterator[None]:
         """Hide a call's block while an approval form shows the call. `key` is the call's `tool_call_id`.
 
-        With `stays`, because the form shows something else, the block remains visible and says that the call is
-        waiting.
+        With `stays`, for a form that shows something else, the block remains visible and says that the call is waiting.
         """
         self._waiting.append((key, stays))
         try:

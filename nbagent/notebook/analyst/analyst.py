@@ -27,7 +27,7 @@ _MAX_ITERATIONS = 60
 class Analyst(Toolset):
     """Tools for a notebook, and instructions that explain how to use them.
 
-    - `document`: the notebook to work in. None is the notebook that the prompt came from. In that case, the analyst
+    - `document`: the notebook to work in. None means the notebook that the prompt came from. In that case, the analyst
       can also read the notebook's variables
     - `mode` and `seconds`: see `notebook_tools`
 

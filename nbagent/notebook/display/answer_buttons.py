@@ -72,11 +72,13 @@ class AnswerButtons(anywidget.AnyWidget):
         self._send_runs(run_ids)
 
     def put_code(self, code: str, below: str, before: str | None) -> None:
-        """Put code below the cell `below`: into the cell below with the source `before`, or else into a new cell."""
+        """Put code below the cell `below`: into the first cell below it whose source is `before`, or else into a new
+        cell.
+        """
         self.send({"put": {"code": code, "below": below, "before": before}})
 
     def enter_code(self, code: str, below: str) -> None:
-        """Once a front end has connected, put the cursor into the cell with this code below the cell `below`."""
+        """Once a front end has connected, put the cursor in the first cell with this code below the cell `below`."""
         self._to_enter = {"code": code, "below": below}
 
     def _on_message(self, message: dict[str, Any]) -> None:

@@ -68,7 +68,7 @@ class CellView:
 
     @contextmanager
     def waiting_for_approval(self, call: FunctionCall) -> Iterator[Callable[[dict[str, Any]], None]]:
-        """Show that the call waits for approval, also in panels. Yields a function that shows edited arguments."""
+        """Show, in panels too, that the call is waiting for approval. Yields a function that shows edited arguments."""
         here = current.get().call
         with self.transcript.call_waits(here.tool_call_id, stays=isinstance(call, Question)):
             here.report(FOR_YOU)

@@ -133,8 +133,8 @@ class NotebookDocument(ABC):
             self._lock.release()
 
     async def insert(self, source: str, kind: Kind = "code", below: str | None = None) -> NotebookCell:
-        """Add a cell below the cell with the id `below`, and return it. By default, add the cell at the end, or with ""
-        at the top.
+        """Add a cell below the cell with the id `below`, and return it. By default, add the cell at the end; with "",
+        add it at the top.
         """
         async with self._changing():
             run_id = _run_id()
@@ -155,7 +155,7 @@ class NotebookDocument(ABC):
             return cell
 
     async def move(self, cell_id: str, below: str | None = None) -> None:
-        """Move a cell below the cell with the id `below`. By default, move it to the end, or with "" to the top."""
+        """Move a cell below the cell with the id `below`. By default, move it to the end; with "", to the top."""
         async with self._changing():
             cells, place = await self._placed(cell_id)
             if below == cell_id:

@@ -2,7 +2,7 @@
 
 IPython runs the code like any cell: with history, `Out`, magics, top-level `await` and plots. The code's outputs belong
 to a request that no page has sent, so no page shows them. This module subscribes to the kernel's IOPub channel, as
-pages do, and collects them (https://jupyter-client.readthedocs.io/en/stable/messaging.html).
+pages do, and collects the outputs (https://jupyter-client.readthedocs.io/en/stable/messaging.html).
 """
 
 from __future__ import annotations

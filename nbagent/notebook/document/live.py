@@ -159,7 +159,7 @@ class NotebookPages(anywidget.AnyWidget):
 
     - `{"page": id, "hello": path, "session": connection_id}`, and `{"page": id, "bye": True}`
     - `{"page": id, "answer": number, "part": text, "more": True}`: a response to a request. Long JSON text is sent in
-      parts, because the server closes the connection at messages of 10 MB
+      parts, because the server closes the connection if a message has 10 MB
     - `{"page": id, "do": "diff", "run": run_id}` (or `undo`, `accept`) for a click
     - `{"page": id, "decide": number, "chosen": true}` (or false, or the edited text) for a proposed change
 
@@ -186,7 +186,7 @@ class NotebookPages(anywidget.AnyWidget):
         self.on_msg(lambda _, message, buffers: self._on_message(message))
 
     def find(self, session: str, is_cell: bool) -> LiveNotebook | None:
-        """The notebook of this connection. For code outside cells, it may also be the only open notebook."""
+        """The notebook of this connection. If there is none, code outside cells gets the only open notebook."""
         shown = [notebook for notebook in self.notebooks.values() if notebook.pages]
         only = shown[0] if len(shown) == 1 and not is_cell else None
         return self._by_session.get(session) or only

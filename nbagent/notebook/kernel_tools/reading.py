@@ -1,4 +1,4 @@
-"""Formats a cell's outputs for a model: texts are shortened, plots become images, and errors have the end of their
+"""Formats a cell's outputs for a model: texts are shortened, plots become images, and errors keep only the end of their
 traceback.
 """
 
@@ -25,7 +25,7 @@ def source_part(head: str, source: str) -> dict[str, Any]:
 
 
 def joined(parts: list[dict[str, Any]]) -> Content:
-    """The content parts as one text, or unchanged if there are images among them."""
+    """The content parts joined into one string, or unchanged if any of them is an image."""
     is_text = all(part["type"] == "text" for part in parts)
     return "\n".join(part["text"] for part in parts) if is_text else parts
 

@@ -29,8 +29,8 @@ def run_code(code: str, namespace: dict[str, Any], seconds: float) -> Content:
     """Run code and show its printed text, its plots, and the value of its last line. Returns the same outputs for the
     model.
 
-    If the code raises an error, the error is raised with a note that has the text printed so far. On the main thread,
-    code that runs longer than `seconds` is stopped, and a `TimeoutError` is raised.
+    If the code raises an error, it is re-raised with a note of the text printed so far. On the main thread, code that
+    runs longer than `seconds` is stopped, and a `TimeoutError` is raised.
     """
     filename = f"{MODELS_CODE} {next(_numbers)}>"
     linecache.cache[filename] = (len(code), None, code.splitlines(keepends=True), filename)

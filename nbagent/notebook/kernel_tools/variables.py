@@ -1,4 +1,4 @@
-"""Describes a variable in one line, without a computation and without running code of the value's class.
+"""Describes a variable in one line, without computing anything or running code of the value's class.
 
 A `repr` may raise an error, may be as long as the data, and may take an hour, for example if it runs a lazy query. Only
 simple values are therefore shown. For other values, the line contains only facts that are cheap to compute.

@@ -40,7 +40,7 @@ def price(
     """Return the price of these tokens in US dollars, or None if the price list lacks the model or its tier.
 
     - `raw`: the provider's own usage object. It may contain the cost itself (OpenRouter), the tier that served the
-      request, tokens cached for an hour (Claude charges more), or results of Gemini's own tools, billed as input. Its
+      request, tokens cached for an hour (Claude charges more), or results from Gemini's own tools, billed as input. Its
       `provider_calls` are calls to the provider's own tools. Searches have a fee.
     - `is_batched`: whether the provider's batch endpoint answered. The answer then costs `BATCH_SHARE` of the usual
       price, unless the list has a batch price.

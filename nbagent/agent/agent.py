@@ -106,7 +106,7 @@ class Agent:
         guards: functions that check each prompt in the same way. A refused prompt is not sent, and the result's status
             is "blocked".
         plan: whether the model has a tool to write and update a list of steps (see `agent.plan`). With "first", calls
-            of other tools are refused unless a step of the plan is open.
+            to other tools are refused unless a step of the plan is open.
         approve_plan: whether a plan with new steps waits for approval. True implies `plan="first"`.
 
     >>> agent = Agent("openai:gpt-5.6-luna", tools=[get_weather])           # doctest: +SKIP
@@ -667,7 +667,7 @@ class Agent:
         - `concurrency`: how many rows are sent at the same time
         - `rpm`, `tpm`: maximum requests and tokens per minute
         - `limits`: the limits of each row
-        - `budget`: the budget of all rows together, in US dollars or as a `Budget`. Rows beyond the budget have the
+        - `budget`: the total budget for all rows, in US dollars or as a `Budget`. Rows beyond the budget have the
           status "left". If the estimated cost exceeds the budget or the rows' limits, the map asks for approval in a
           notebook or a terminal before it starts. Without approval it raises `ConfigurationError` and sends nothing.
         - `allow_partial`: whether to start without asking, even if the budget may not cover all rows
@@ -731,7 +731,7 @@ class Agent:
 
     @cached_property
     def unfinished(self) -> Unfinished:
-        """The answers of interrupted maps without a checkpoint. Repeating a map continues from its answers."""
+        """The answers from interrupted maps that had no checkpoint. Repeating a map continues from its answers."""
         from nbagent.batch.map import Unfinished
 
         return Unfinished()

@@ -162,7 +162,7 @@ class _Newer:
 class Plans(Toolset):
     """The plans of all conversations of an agent and its forks, and the tool that updates them: `Agent(plan=True)`.
 
-    With `ask_first`, a plan with new steps waits for approval. With `plan_first`, which `ask_first` implies, calls of
+    With `ask_first`, a plan with new steps waits for approval. With `plan_first`, which `ask_first` implies, calls to
     other tools are refused unless a step is open.
     """
 
@@ -243,7 +243,7 @@ def plans_of_agent(plan: bool | Literal["first"], approve_plan: bool) -> list[Pl
 
 
 class _PlanRegistry(FunctionRegistry):
-    """With `plan_first`, refuses calls of other tools unless a step is open."""
+    """With `plan_first`, refuses calls to other tools unless a step is open."""
 
     def __init__(self, plans: Plans) -> None:
         super().__init__()

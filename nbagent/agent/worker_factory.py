@@ -1,4 +1,4 @@
-"""Creates a copy of an agent in another process, to send rows from there."""
+"""Creates a copy of an agent in another process, from which rows can be sent."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class MapAgent(Protocol):
 
 
 class Unfinished(dict[str, Answer]):
-    """An in-memory checkpoint: the answers of unfinished maps."""
+    """An in-memory checkpoint: the answers from unfinished maps."""
 
     def answers(self, keys: Iterable[str]) -> dict[str, Answer]:
         """Return the saved answers, by key."""
@@ -85,7 +85,7 @@ class Unfinished(dict[str, Answer]):
 
 
 class Map:
-    """One call of `Agent.map`: its arguments, its rows and the answers so far.
+    """One call to `Agent.map`: its arguments, its rows and the answers so far.
 
     In an evaluation, `repeat` is the number of the repetition.
     """

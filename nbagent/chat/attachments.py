@@ -1,6 +1,6 @@
 """A prompt's attachments: variables, cells and files that the user mentioned, pasted or dropped.
 
-In the message, each attachment is enclosed in marks that models can read. The marks are plain text, so attachments work
+In the message, each attachment is enclosed in tags that models can read. The marks are plain text, so attachments work
 with any provider, and they survive saving and editing the prompt.
 
 ```

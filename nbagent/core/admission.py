@@ -35,7 +35,7 @@ LATE_S = 0.1
 
 
 class RateAdmission:
-    """Admits the requests of all threads and event loops of a process, first come, first served.
+    """Admits the requests from all threads and event loops of a process, first come, first served.
 
     Slots are unlimited until the provider refuses a request. Then all requests wait as long as the provider says, and
     the number of slots is halved. That number grows by one each time all slots have been used successfully. `rpm` and

@@ -202,7 +202,7 @@ async def call_on_main(func: Callable[[], T]) -> T:
     through the main thread's event loop.
 
     A kernel that is busy with a cell runs `func` once the cell awaits something or ends. Raises `RuntimeError` if the
-    main thread neither waits for this run nor runs a kernel's event loop. Ctrl-C inside `func` cancels the run.
+    main thread is neither waiting for this run nor running a kernel's event loop. Ctrl-C inside `func` cancels the run.
     """
     if threading.current_thread() is threading.main_thread():
         with _interruptible():

@@ -42,7 +42,7 @@ class Budget:
 
     @property
     def spent(self) -> float:
-        """The US dollars spent so far, not counting requests of unknown price."""
+        """The US dollars spent so far, not counting requests with an unknown price."""
         return self.account.dollars
 
     @property

@@ -33,7 +33,7 @@ Count = float
 class Limits:
     """The limits of one run. None means the default, which is no limit unless another default is stated here.
 
-    - `max_iterations`: the number of requests to the model, 10 by default. Requests of other agents don't count.
+    - `max_iterations`: the number of requests to the model, 10 by default. Requests made by other agents don't count.
     - `max_requests`: the number of requests to all models, 1000 by default
     - `max_depth`: how many levels deep agents may call other agents, 5 by default. A deeper call raises
       `AgentDepthError`.
@@ -137,7 +137,7 @@ class Account:
     requests: int = 0  # like all fields below, including the runs that this run's tools started
     tool_calls: int = 0
     usage: Usage = field(default_factory=Usage)
-    dollars: float = 0.0  # not counting requests of unknown price
+    dollars: float = 0.0  # not counting requests with an unknown price
     all_priced: bool = True
     #: The number of requests under way in the runs below, and the largest count of each kind in an answer so far.
     under_way: int = 0

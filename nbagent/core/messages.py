@@ -287,7 +287,7 @@ _counts: Callable[[Usage], tuple[int, ...]] = operator.attrgetter(*Usage.__slots
 
 @dataclass(frozen=True, slots=True)
 class LLMResponse:
-    """One complete answer of a model.
+    """One complete answer from a model.
 
     `raw_response` becomes the `provider_extras` of the assistant message. `metadata` may contain:
 
@@ -299,7 +299,7 @@ class LLMResponse:
     - `quoted`: True if the answer quotes a tool's result
     - `no_tool`: True if a small model answered from memory although tools were on offer
     - `citations`: a list of `nbagent.core.citations.Citation`
-    - `provider_calls`: calls of tools that the provider ran itself (see `nbagent.core.provider_calls`)
+    - `provider_calls`: calls to tools that the provider ran itself (see `nbagent.core.provider_calls`)
     - `parts`: the content parts in order, if the answer has images. `content` is then only the text
     """
 

@@ -1,4 +1,4 @@
-"""Calls of tools that a provider runs itself while it answers, such as a web search.
+"""Calls to tools that a provider runs itself while it answers, such as a web search.
 
 A decoder yields such calls as `ToolCall` and `ToolResult` events with only the provider's data. `ProviderCalls`
 completes these events, so displays and the trace show the calls like function calls. In the history, the calls are part

@@ -97,7 +97,7 @@ class Evaluation:
         >>> result.failures("right")                                            # doctest: +SKIP
         """
         if scorer is not None and scorer not in self.scorers:
-            raise invalid("scorer", scorer, f"one of the scorers ({', '.join(self.scorers) or 'there is none'})")
+            raise invalid("scorer", scorer, f"one of the scorers ({', '.join(self.scorers) or 'there are none'})")
         failed = self._values("status") != "ok"
         for name in self.scorers if scorer is None else [scorer]:
             if self._is_flag(name):

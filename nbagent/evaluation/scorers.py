@@ -1,4 +1,4 @@
-"""Scorers of an evaluation's answers: functions, `exact`, `matches` and `judge`.
+"""Scorers for an evaluation's answers: functions, `exact`, `matches` and `judge`.
 
 A function receives either a row, with the columns of the frame and the answers, or `(answer, expected)`. It returns
 True, False or a number.

@@ -63,7 +63,7 @@ def from_openai_agents(tool: Any, context: Any = None, **options: Unpack[ToolOpt
 
 
 def from_pydantic_ai(tool: Any, deps: Any = None, **options: Unpack[ToolOptions]) -> FunctionDefinition:
-    """Convert a `Tool` of Pydantic AI for `Agent(tools=[...])`.
+    """Convert a Pydantic AI `Tool` for `Agent(tools=[...])`.
 
     `deps` becomes the tool's `ctx.deps`; the rest of its context is empty. The tool keeps its `requires_approval`,
     `timeout` and `sequential`. The model reads a `ModelRetry` as an error.
@@ -90,7 +90,7 @@ def _pydantic_ai_context(tool: Any, deps: Any) -> Any:
 
 
 def as_definition(tool: Any) -> FunctionDefinition | None:
-    """Convert a tool of LangChain, the OpenAI Agents SDK or Pydantic AI. Returns None for anything else."""
+    """Convert a tool from LangChain, the OpenAI Agents SDK or Pydantic AI. Returns None for anything else."""
     for recognises, convert in _KINDS:
         if recognises(tool):
             return convert(tool)

@@ -102,7 +102,7 @@ def tool(
     - `name`, `description`: by default the function's name and docstring.
     - `approve`: True to ask a person before each call, or a function of some of the call's arguments that returns
       whether to ask.
-    - `parallel`: if False, never run a call at the same time as another call of its turn.
+    - `parallel`: if False, never run a call at the same time as another call in the same turn.
     - `main_thread`: if True, call a sync function on the main thread.
     - `timeout`: the time limit for one call, in seconds. None means the executor's timeout, `math.inf` no limit.
     - `retries`: how many times to call the function again if it raises. A call that a person approved is not repeated.

@@ -51,7 +51,7 @@ class Preview:
     in_place: Callable[[Callable[[bool | str], None]], Callable[[], None]] | None = None
 
     def to_text(self) -> str:
-        """All changes as text: diffs with signs, unchanged and new texts without signs."""
+        """All changes as text: diffs with `+` and `-` signs, and unchanged or new texts without them."""
         blocks = []
         for change in self.changes:
             lines = change.lines()

@@ -101,7 +101,7 @@ class Toolsets:
         return "\n\n".join(filter(None, (toolset.instructions() for toolset in self._used(offered))))
 
     def reminder(self, offered: FunctionRegistry) -> str:
-        """The reminders of the toolsets that have tools in `offered` or have none at all."""
+        """The reminders from the toolsets that have tools in `offered` or have none at all."""
         return "\n\n".join(filter(None, (toolset.reminder() for toolset in self._used(offered))))
 
     def _used(self, offered: FunctionRegistry) -> list[Toolset]:

@@ -1,4 +1,4 @@
-"""The six commands on notes. Names and parameters match Claude's memory tool, but the results differ.
+"""The six commands for notes. Names and parameters match Claude's memory tool, but the results differ.
 
 https://platform.claude.com/docs/en/agents-and-tools/tool-use/memory-tool
 

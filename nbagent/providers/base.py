@@ -93,7 +93,7 @@ class LLMProvider(ABC):
     async def stream(self, request: ModelRequest) -> AsyncIterator[Event | LLMResponse]:
         """Yield `Text`, `Thinking`, `ToolCallDelta`, `Retry` and `Http` events, and the `LLMResponse` last.
 
-        `request` comes from `resolve`. By default, the answer of `chat` arrives in one piece.
+        `request` comes from `resolve`. By default, the answer from `chat` arrives in one piece.
         """
         answer: Any = self.chat(request.all_messages, request.tools, **request.options)
         is_async = inspect.isawaitable(answer)

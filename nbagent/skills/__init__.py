@@ -1,1 +1,1 @@
-"""Skills as tools of an agent. A skill is a folder with instructions, files and perhaps a Python entry."""
+"""Skills as an agent's tools. A skill is a folder with instructions, files and perhaps a Python entry."""

@@ -53,7 +53,7 @@ def set_asker(asker: Asker | None) -> None:
 
 
 def ask(project: Path, skills: Sequence[SkillManifest]) -> bool | None:
-    """Whether the user trusts a project with these skills. Asks if the answer is not known yet.
+    """Whether the user trusts a project with these skills. If the answer is not known yet, asks the user.
 
     Returns None if there is nobody to ask, which includes calls outside the main thread.
     """

@@ -57,7 +57,9 @@ class SQLiteFormat:
         return self._connect(path)
 
     def open_readonly(self, path: Path) -> sqlite3.Connection:
-        """Open an existing file for reading. Raises `ConfigurationError` if it is missing, and the errors of `open`."""
+        """Open an existing file for reading. Raises `ConfigurationError` if it is missing, and the errors that `open`
+        raises.
+        """
         if not path.is_file():
             raise ConfigurationError(
                 f"{str(path)!r} {'is a folder' if path.exists() else 'does not exist'}. Name another file."

@@ -171,7 +171,7 @@ def private_store(cache_bytes: int | None) -> TraceStore:
 class TraceFile:
     """A SQLite file to which a growing trace is written. Other processes may write their traces to the same file.
 
-    `redact` removes secrets from each row. Raises the errors of `FORMAT.open`.
+    `redact` removes secrets from each row. Raises the errors that `FORMAT.open` raises.
     """
 
     def __init__(self, path: Path, redact: Callable[[Row], Row] = lambda row: row) -> None:

@@ -450,7 +450,7 @@ class ContextManager:
 
 
 def split_turns(messages: Iterable[LLMMessage]) -> list[list[LLMMessage]]:
-    """Split a history into turns at its user messages. System messages are omitted. Summaries start no new turn."""
+    """Split a history into turns at its user messages. System messages are omitted. Summaries don't start a turn."""
     return _split((m for m in messages if m.role != "system"), attrgetter("opens_turn"))
 
 

@@ -38,7 +38,7 @@ def as_result(
 ) -> types.CallToolResult | types.InputRequiredResult:
     """Convert the outcome of a call. `outputs` are the tool's display outputs; their images follow the returned value.
 
-    If a tool returns content blocks or a whole result of the `mcp` package, the client receives them unchanged.
+    If a tool returns content blocks or a whole result from the `mcp` package, the client receives them unchanged.
     """
     value = outcome.value
     if outcome.is_error:

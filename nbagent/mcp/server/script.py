@@ -1,4 +1,4 @@
-"""Serves the tools of a Python file, for `nbagent mcp`, over stdio or HTTP."""
+"""Serves the tools in a Python file, for `nbagent mcp`, over stdio or HTTP."""
 
 from __future__ import annotations
 

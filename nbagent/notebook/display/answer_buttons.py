@@ -78,7 +78,7 @@ class AnswerButtons(anywidget.AnyWidget):
         self.send({"put": {"code": code, "below": below, "before": before}})
 
     def enter_code(self, code: str, below: str) -> None:
-        """Once a front end has connected, put the cursor in the first cell with this code below the cell `below`."""
+        """Once a front end has connected, put the cursor in the first cell after `below` that contains this code."""
         self._to_enter = {"code": code, "below": below}
 
     def _on_message(self, message: dict[str, Any]) -> None:

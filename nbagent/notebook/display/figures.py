@@ -30,7 +30,7 @@ def uses_pyplot(definition: FunctionDefinition) -> bool:
 
 
 def show_figures_of(agent: Agent) -> None:
-    """Show the plots of the agent's tools when each tool ends, unless the agent has its own call context."""
+    """When one of the agent's tools ends, show the plots it drew, unless the agent has its own call context."""
     executor = agent.tool_executor
     if executor.call_context is None:
         executor.call_context, executor.runs_exclusively = _showing_figures, uses_pyplot

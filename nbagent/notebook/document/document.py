@@ -239,7 +239,7 @@ class NotebookDocument(ABC):
             return [*reversed(kept)]
 
     async def accept(self, run_id: str | None = None) -> None:
-        """Accept the changes of a run, by default the last one, and remove its marks and its part of the journal."""
+        """Accept the changes made by a run (by default the last), and remove its marks and its part of the journal."""
         async with self._changing():
             journal = await self.changes()
             await self._forget(journal, _of_run(journal, run_id)[0], {})

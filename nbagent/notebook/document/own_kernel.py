@@ -69,7 +69,7 @@ class OwnKernel:
 
     @property
     def is_running(self) -> bool:
-        """Whether the kernel has started, and has not been stopped or died since."""
+        """Whether the kernel has started, and has neither been stopped nor died since."""
         return self._client is not None
 
     async def stop(self) -> None:

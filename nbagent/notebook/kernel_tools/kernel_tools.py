@@ -35,7 +35,7 @@ _CODE_SECONDS = 60.0
 def kernel_tools(namespace: dict[str, Any] | None = None, seconds: float = _CODE_SECONDS) -> list[FunctionDefinition]:
     """Return the `KERNEL_TOOLS`, for `Agent(tools=…)`.
 
-    The tools work on `namespace`, by default the notebook's namespace. Each call of `run_code` needs approval, and code
+    The tools work on `namespace`, by default the notebook's namespace. Each call to `run_code` needs approval, and code
     that runs longer than `seconds` is stopped. Outside IPython, there is no `read_cell_outputs`.
     """
     check_type("namespace", namespace, dict, optional=True)

@@ -1,6 +1,6 @@
 """Activates an agent's skills: for `/name` at the start of a prompt, the skill's instructions are sent with the prompt.
 
-A word that is not the name of a skill, such as a path, stays text.
+A word that is not the name of a skill, such as a path, is left as plain text.
 """
 
 from __future__ import annotations

@@ -192,8 +192,8 @@ def _function_call(call: dict[str, Any]) -> FunctionCall:
 def usage_of(raw: Mapping[str, Any]) -> Usage:
     """The token counts of a `usageMetadata`, which counts thinking separately.
 
-    `toolUsePromptTokenCount` counts the results of Google's own tools. These are not part of the prompt and not counted
-    here. The number stays in `usage_raw`, and `pricing.price` charges it as input, as Google does.
+    `toolUsePromptTokenCount` counts the results from Google's own tools. These are not part of the prompt and not
+    counted here. The number stays in `usage_raw`, and `pricing.price` charges it as input, as Google does.
     """
     thoughts = token_count(raw.get("thoughtsTokenCount"))
     return Usage(

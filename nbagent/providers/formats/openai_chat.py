@@ -137,7 +137,7 @@ class ChatDecoder(Decoder):
     def finish(self) -> LLMResponse:
         """See `Decoder`."""
         if self._finish in _BROKEN_OFF:
-            raise ServerError(f"the provider broke off the answer ({self._finish})", should_retry=True)
+            raise ServerError(f"the provider cut the answer short ({self._finish})", should_retry=True)
         if not self.complete:
             raise IncompleteStreamError("the stream ended without a finish reason or [DONE]")
         if not self._answered:

@@ -204,6 +204,6 @@ class AnthropicBaseProvider(HTTPProvider):
 
 
 class ClaudeProvider(AnthropicBaseProvider):
-    """Claude models. `client` can be any async client of the SDK, such as `AsyncAnthropicBedrock`."""
+    """Claude models. `client` can be any async client from the SDK, such as `AsyncAnthropicBedrock`."""
 
     provider_name = "claude"

@@ -1,4 +1,4 @@
-"""Kimi models of Moonshot AI. Sources, read in November 2026:
+"""Kimi models from Moonshot AI. Sources, read in November 2026:
 
 - https://platform.kimi.ai/docs/api/models-overview: only moonshot-v1 accepts a temperature
 - https://platform.kimi.ai/docs/guide/use-thinking-effort: K3 always thinks; reasoning is sent back with tool results

@@ -47,7 +47,7 @@ FACTS = ProviderFacts(
 class OpenSourceProvider(HTTPProvider):
     """Chat completions over HTTP, with or without a key. `base_url` usually ends with `/v1`.
 
-    `provider_name` selects another provider in the catalog. `client` is an `AsyncClient` of httpx2 or httpx.
+    `provider_name` selects another provider in the catalog. `client` is an `AsyncClient` from httpx2 or httpx.
     """
 
     provider_name = "open_source"

@@ -145,7 +145,7 @@ class OpenAIProvider(HTTPProvider):
     - `api`: `"responses"`, `"chat"`, or None to choose by model. Reasoning models use Responses, where their reasoning
       carries over to the next turn. Other models use chat completions. All models use them if `base_url` or `client`
       points elsewhere, because every gateway supports chat completions. On Azure, pass `api="responses"`.
-    - `client`: any async client of the SDK, such as `AsyncAzureOpenAI`
+    - `client`: any async client from the SDK, such as `AsyncAzureOpenAI`
 
     Responses requests ask for encrypted reasoning, and OpenAI stores nothing. On other servers, models that do not
     reason may refuse this: pass `include=[]`. Requests also ask for summaries of the reasoning, which arrive as

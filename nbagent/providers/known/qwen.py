@@ -1,4 +1,4 @@
-"""Qwen models of Alibaba Cloud. Sources, read in November 2026:
+"""Alibaba Cloud's Qwen models. Sources, read in November 2026:
 
 - https://help.aliyun.com/zh/model-studio: earlier reasoning is ignored, calls are parallel only on request, and open
   models think only when streaming

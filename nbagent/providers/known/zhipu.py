@@ -1,4 +1,4 @@
-"""GLM models of Zhipu (Z.ai). Sources, read in November 2026:
+"""GLM models from Zhipu (Z.ai). Sources, read in November 2026:
 
 - https://docs.bigmodel.cn: reasoning is sent back with tool results, usage always arrives, `tool_stream`
   streams arguments

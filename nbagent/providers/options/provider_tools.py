@@ -104,7 +104,7 @@ def _own_tool(name: str, facts: ProviderFacts, format_name: str, model: str) -> 
     found = next((form for form in fitting if re.search(form.models, model.lower())), None)
     if found is None:
         raise ConfigurationError(
-            f"{name}: {facts.name} offers this tool, but not for {model}. Use another model of this provider."
+            f"{name}: {facts.name} offers this tool, but not for {model}. Use another model from this provider."
         )
     return found
 

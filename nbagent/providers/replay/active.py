@@ -16,7 +16,7 @@ class Tape(Protocol):
     providers: frozenset[str]
 
     def wrap(self, provider: Provider, tools: Tools) -> tuple[Provider, Tools]:
-        """A provider that records the answers of `provider` or replays recorded ones, and the tools to use with it."""
+        """A provider that records the answers from `provider` or replays recorded ones, and its matching tools."""
         ...
 
 

@@ -259,7 +259,7 @@ class Recording:
 
 
 class RecordingProvider(WrapperProvider):
-    """Records the answers of an agent's provider during one run, or replays recorded ones instead."""
+    """Records the answers from an agent's provider during one run, or replays recorded ones instead."""
 
     def __init__(self, inner: LLMProvider, tape: Recording) -> None:
         super().__init__(inner)

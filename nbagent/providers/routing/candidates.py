@@ -167,7 +167,7 @@ class Candidates(LLMProvider):
         temperature: float | None = None,
         **kwargs: Any,
     ) -> LLMResponse:
-        """The answer of the first candidate that does not fail."""
+        """The answer from the first candidate that does not fail."""
         failure: ProviderError | None = None
         for candidate in await self.candidates(ModelRequest(messages, functions)):
             try:

@@ -121,7 +121,7 @@ def tool_attributes(tools: Iterable[Mapping[str, Any]]) -> Attributes:
 
 
 def output_attributes(message: LLMMessage, finish_reason: str | None, thinking: str | None = None) -> Attributes:
-    """Return the attribute for the answer of a model or an agent."""
+    """Return the attribute for the answer from a model or an agent."""
     reason = finish_reason or ""
     data = _message_data(message) | {"finish_reason": FINISH_REASONS.get(reason, reason)}
     if thinking:

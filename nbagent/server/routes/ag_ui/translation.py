@@ -1,6 +1,6 @@
 """Translates the events of a run to AG-UI events (https://docs.ag-ui.com/concepts/events).
 
-Each answer of the model becomes one AG-UI message, identified by the `call_id` of the model request. The agent's tool
+Each answer from the model becomes one AG-UI message, identified by the `call_id` of the model request. The agent's tool
 calls are reported with their results; the client never runs a tool.
 """
 

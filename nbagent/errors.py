@@ -257,7 +257,7 @@ class ToolArgumentsError(ToolError):
     """The arguments don't fit the tool's schema. The message is the feedback for the model.
 
     `kind` ("missing", "unexpected", "type", "value" or "json") and `field` (`filters[0].name`) describe the first
-    error, and `problems` has a line for each.
+    error, and `problems` has a line for each of the first 20.
     """
 
     def __init__(

@@ -46,7 +46,7 @@ MAX_RUNS, PROMPT_CHARS = 20, 80
 MORE_RUNS = "and {:,} more: see agent.trace.tree()"
 
 #: The state of a call that needs approval.
-FOR_YOU = "waiting for you"
+FOR_YOU = "waiting for you…"
 #: A dot before the state of a running call, in the panel.
 RUNS = '<span class="nbagent-runs"></span>'
 
@@ -553,8 +553,9 @@ class Transcript:
         """The state of a call that has no result."""
         if self.over:
             return "interrupted"
-        progress = FOR_YOU if self._is_waiting(segment) else segment.progress
-        return f"{progress}…" if progress else last_line(segment.outputs) or "running…"
+        if self._is_waiting(segment):
+            return FOR_YOU
+        return f"{segment.progress}…" if segment.progress else last_line(segment.outputs) or "running…"
 
     def _state_html(self, segment: Segment) -> str:
         """The state of a call as HTML, with a bar and the time."""

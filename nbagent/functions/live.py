@@ -18,7 +18,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from types import MethodType
 from typing import Any, TypeVar, Unpack, overload
+from weakref import WeakMethod
 
 from nbagent.checks import invalid
 from nbagent.errors import ConfigurationError
@@ -75,8 +77,8 @@ class LiveRegistry(FunctionRegistry):
 live = LiveRegistry()
 #: The attribute of a function that keeps its options from `tool` after another tool has taken its name.
 _OPTIONS = "__nbagent_tool__"
-#: The same for bound methods and built-in types, which can't have attributes.
-_other_options: list[tuple[Any, dict[str, Any]]] = []
+#: The same for bound methods, which can't have attributes.
+_method_options: list[tuple[WeakMethod[Any], dict[str, Any]]] = []
 
 
 @overload
@@ -131,7 +133,9 @@ def tool(
         try:
             setattr(function, _OPTIONS, settings)
         except (AttributeError, TypeError):
-            _other_options.append((function, settings))
+            if isinstance(function, MethodType):
+                alive = [each for each in _method_options if each[0]() is not None]
+                _method_options[:] = [*alive, (WeakMethod(function), settings)]
         return function
 
     return register if fn is None else register(fn)
@@ -154,8 +158,8 @@ def as_tool(item: Any, name: str | None = None) -> FunctionDefinition:
         raise invalid("tools", item, expected, fix)
     if (definition := live.definition_of(item)) is not None:
         return replace(definition, func=item)
-    others = (settings for function, settings in reversed(_other_options) if is_same(item, function))
-    settings = getattr(item, _OPTIONS, None) or next(others, None) or settings_of(item)
+    of_method = (settings for method, settings in reversed(_method_options) if is_same(item, method()))
+    settings = getattr(item, _OPTIONS, None) or next(of_method, None) or settings_of(item)
     return marked_tool(item, settings, name)
 
 

@@ -144,6 +144,9 @@ class Keeper:
         path = self.path.with_name(f".{self.path.stem}.lock")
         try:
             file = self._open_locked(path)
+            while not _is_still(path, file):  # it was removed before it was locked
+                self._held.close()
+                file = self._open_locked(path)
             file.truncate(0)
             file.write(f"{os.getpid()}\n".encode())
         except OSError as error:
@@ -304,6 +307,14 @@ def count_prompts(messages: Sequence[LLMMessage]) -> str:
 def _remove(path: Path) -> None:
     with suppress(OSError):  # Windows does not remove open files
         path.unlink()
+
+
+def _is_still(path: Path, file: BinaryIO) -> bool:
+    """Whether the open file is the one at this path."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 #: This kernel's instance, if there is one.

@@ -1,7 +1,9 @@
 """Live tools: effects of redefining or deleting a function, or redefining a type, in another cell."""
 
 import functools
+import gc
 import linecache
+import weakref
 from datetime import date
 
 import pytest
@@ -170,6 +172,11 @@ def test_as_registry_keeps_the_options_of_a_tool(cell):
     store = cell("class Store:\n    def wipe(self): 'W.'\nstore = Store()\ntool(store.wipe, approve=True)")["store"]
     cell("@tool\ndef wipe(): 'Another.'")
     assert as_registry(store.wipe).get_function("wipe").approve is True, "a method too"
+    old = weakref.ref(store)
+    cell("store = Store()\ntool(store.wipe)")
+    del store
+    gc.collect()
+    assert old() is None, "a replaced object is freed"
 
 
 def test_tool_leaves_the_mark_for_discovery_alone():

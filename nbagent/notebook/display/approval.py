@@ -24,6 +24,7 @@ from nbagent.chat.checklist import plan_name, plan_of_call
 from nbagent.chat.look import APPROVAL_STYLE, translator
 from nbagent.core.background import call_on_main
 from nbagent.core.cells import cell_id_of, running_shell
+from nbagent.core.current import current
 from nbagent.core.messages import FunctionCall
 from nbagent.core.render import markdown as render
 from nbagent.core.render.arguments import arguments_text
@@ -60,6 +61,14 @@ _SCOPES = {
     "this tool, all session": Allow.TOOL,
     "this tool with these arguments, all session": Allow.CALL,
 }
+
+
+def asking_call_id(call: FunctionCall) -> str | None:
+    """The `tool_call_id` of the call that an approver receives, or of the call that asks a `Question`. None for a call
+    that a tool's own code makes, because it has no block in a transcript.
+    """
+    return current.get().call.tool_call_id if isinstance(call, Question) or call.id else None
+
 
 #: Returns a context manager during which a view shows that the call waits. It yields a function that takes edited
 #: arguments.
@@ -279,29 +288,30 @@ class ApprovalForm:
 
     def _approve(self) -> None:
         """Approve with the arguments in the form, or show the error below them."""
-        from nbagent.functions.validation import validate_arguments  # loaded with the first call
+        from nbagent.functions.formatting import error_summary  # loaded with the first call
+        from nbagent.functions.validation import validate_arguments
 
         text, problem = self._arguments.value, ""
         try:
-            if self._text_argument is None:
-                arguments = json.loads(text)
-            else:
-                arguments = {**self._call.arguments, self._text_argument: text}
+            only = self._text_argument
+            arguments = json.loads(text) if only is None else self._call.arguments | {only: text}
+            unedited = text == self._unedited or arguments == self._call.arguments
             if not isinstance(arguments, dict):
                 problem = 'The arguments are a JSON object: {"name": value, …}'
             elif isinstance(self._call, Question):
                 problem = self._call.problem(arguments)
-            elif self._definition is not None:
+            elif self._definition is not None and not unedited:
                 validate_arguments(self._definition, arguments)
-        except ValueError as error:
+        except json.JSONDecodeError as error:
             problem = f"This is not JSON: {error}"
         except ToolArgumentsError as error:
             problem = "; ".join(error.problems)
+        except Exception as error:  # noqa: BLE001  the tool's own validator may raise anything, and the run waits here
+            problem = error_summary(error)
         if problem:
             said = f'<span class="nbagent-bad">{render.escape(problem)}</span>'
             self._problem.value = f'<div class="nbagent {render.NO_TEX}" role="alert">{said}</div>'
             return
-        unedited = text == self._unedited or arguments == self._call.arguments
         self._resolve(self._answer, self._scope.value if unedited else arguments)
 
     def _resolve(self, future: asyncio.Future[Any], value: Any) -> None:

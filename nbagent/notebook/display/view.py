@@ -15,17 +15,17 @@ from typing import Any
 from nbagent.agent.plan import UPDATE_PLAN, plan_in
 from nbagent.chat.checklist import checklist_lines
 from nbagent.chat.throttle import Throttle
-from nbagent.chat.transcript import FOR_YOU, MimeBundle, Transcript, notice_text
+from nbagent.chat.transcript import MimeBundle, Transcript, notice_text
 from nbagent.core import events
 from nbagent.core.citations import numbered
 from nbagent.core.content.images import image_note
-from nbagent.core.current import current
 from nbagent.core.events import Event
 from nbagent.core.messages import FunctionCall, LLMResponse
 from nbagent.core.render import markdown as render
 from nbagent.core.render.sources import sources_text
 from nbagent.core.results import AgentResult
 from nbagent.functions.elicitation import Question
+from nbagent.notebook.display.approval import asking_call_id
 from nbagent.text import shortened
 
 log = logging.getLogger("nbagent")
@@ -68,13 +68,11 @@ class CellView:
 
     @contextmanager
     def waiting_for_approval(self, call: FunctionCall) -> Iterator[Callable[[dict[str, Any]], None]]:
-        """Show, in panels too, that the call is waiting for approval. Yields a function that shows edited arguments."""
-        here = current.get().call
-        with self.transcript.call_waits(here.tool_call_id, stays=isinstance(call, Question)):
-            here.report(FOR_YOU)
+        """Show that the call is waiting for approval. Yields a function that shows edited arguments."""
+        key = asking_call_id(call)
+        with self.transcript.call_waits(key, stays=isinstance(call, Question)):
             self._throttle.now()
-            yield partial(self.transcript.show_edited, here.tool_call_id)
-        here.report("")
+            yield partial(self.transcript.show_edited, key)
         self._throttle.now()
 
     def close(self) -> None:

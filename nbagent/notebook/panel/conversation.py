@@ -41,7 +41,7 @@ from nbagent.functions.approval import offer_default_approver
 from nbagent.functions.elicitation import Question
 from nbagent.functions.registry import FunctionDefinition
 from nbagent.notebook.display.answer_buttons import answer_buttons
-from nbagent.notebook.display.approval import Answer, ApprovalForm, NotebookApprover
+from nbagent.notebook.display.approval import Answer, ApprovalForm, NotebookApprover, asking_call_id
 from nbagent.notebook.display.captured import watch_output
 from nbagent.notebook.display.figures import show_figures_of
 from nbagent.notebook.panel.meter import Meter
@@ -332,7 +332,7 @@ class PanelConversation:
     async def _approve(self, prompt: PendingPrompt, call: FunctionCall, definition: FunctionDefinition) -> Answer:
         self._process_events()  # the run's start would discard what is shown from here on
         entry, form = prompt.entry, ApprovalForm(call, definition, where_asked(call, definition), self.language)
-        key = current.get().call.tool_call_id
+        key = asking_call_id(call)
         name = entry.add_below({"widget": form.box.model_id})
         try:
             with entry.transcript.call_waits(key, stays=isinstance(call, Question)):

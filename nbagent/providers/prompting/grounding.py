@@ -477,13 +477,13 @@ class Filling:
 
     def changed_calls(self, earlier: Mapping[str, Any]) -> list[Choices]:
         """See `follow_up`. A text that suits several parameters equally well changes none of them. A word does not
-        replace a value that contains digits, such as a date.
+        replace a value of digits without letters, such as a date.
         """
         changed: set[str] = set()
         for name, piece in self.chosen.items():
             rivals = self._open("string", None) if piece.kind == "words" else []
             fit, *others = (_weighed(self.text_features(piece, each), _TEXT) for each in (name, *rivals))
-            was_digits = re.fullmatch(r"[\d\W]+", str(earlier.get(name)))
+            was_digits = re.fullmatch(r"(?=.*\d)[\d\W]+", str(earlier.get(name)))
             if piece.kind == "clause" or (was_digits and piece.kind == "words" and re.fullmatch(r"\D+", piece.value)):
                 continue
             if self.fits[name] > LEAST_CHANGED and all(other < fit for other in others):

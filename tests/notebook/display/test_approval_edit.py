@@ -3,14 +3,17 @@
 import asyncio
 import html
 import re
+from typing import Annotated
 
 import ipywidgets
 import pytest
+from pydantic import BeforeValidator
 
 from nbagent import FunctionCall
 from nbagent.chat.approval import asks_html, where_asked
 from nbagent.errors import ToolDeniedError
 from nbagent.functions.allowances import Allow
+from nbagent.functions.live import as_registry
 from nbagent.functions.preview import Preview, PreviewedCall, TextChange
 from nbagent.functions.registry import FunctionDefinition
 from nbagent.notebook.display.approval import ApprovalForm, _typed_question
@@ -155,6 +158,25 @@ def test_edited_arguments_that_the_tool_would_reject_are_reported_and_not_approv
         return await form.answer()
 
     assert asyncio.run(ask()) == {"n": 2}
+
+
+def test_validated_arguments_are_approved_as_they_are_and_a_validator_s_error_is_shown():
+    def count(names: Annotated[list[str], BeforeValidator(lambda text: text.split(","))]) -> int:
+        return len(names)
+
+    async def ask(edited=None):
+        form = ApprovalForm(FunctionCall("count", {"names": ["a", "b"]}, "c"), as_registry(count).get_function("count"))
+        _, text, problem, buttons = form.box.children
+        if edited:
+            text.value = edited
+            buttons.children[0].click()
+            assert "AttributeError" in problem.value
+            text.value = '{"names": "a,c"}'
+        buttons.children[0].click()
+        return await form.answer()
+
+    assert asyncio.run(ask()) is True
+    assert asyncio.run(ask('{"names": 3}')) == {"names": "a,c"}
 
 
 def test_a_denial_may_have_a_reason():

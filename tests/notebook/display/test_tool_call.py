@@ -13,6 +13,8 @@ from nbagent.chat.recorded import Recorded
 from nbagent.chat.transcript import Transcript
 from nbagent.core import events
 from nbagent.core.content.images import Image
+from nbagent.functions.executor import ToolExecutor
+from nbagent.functions.live import as_registry
 from nbagent.notebook.display.view import CellView
 
 GIF = Image(b"GIF89a\3\0\2\0\0\0\0,\0\0\0\0\3\0\2\0\0\2", "image/gif")
@@ -111,22 +113,44 @@ def test_a_waiting_call_hides_and_edits_no_other_call_with_its_provider_id():
     async def approve(call, definition):
         with view.waiting_for_approval(call) as show_edited:
             during.append(displays.html)
-            async with asyncio.timeout(30):
-                while "waiting for you" not in elsewhere.plain():
-                    await asyncio.sleep(0.01)
             show_edited({"table": "rivers"})
         return {"table": "rivers"}
 
     child = Agent(ScriptedProvider([FunctionCall("wipe", {"table": "towns"}, "call_0"), "ok"]), tools=[wipe])
     calls = [FunctionCall("helper", {"question": "wipe"}, "call_0"), "done"]
     agent = Agent(ScriptedProvider(calls), tools=[child.as_tool("helper", "Helps.")], approve=approve)
-    displays, during, elsewhere = Displays(), [], Transcript()
+    displays, during = Displays(), []
     view = CellView(Transcript(), displays)
-    agent.observers += [view.feed, elsewhere.feed]
+    agent.observers.append(view.feed)
     asyncio.run(agent.chat("question"))
     view.close()
     assert ["helper" in html and "wipe(" not in html for html in during] == [True]
     assert re.findall(r"(\w+)\([^)]*\)</code> <span [^>]*>edited", displays.html) == ["wipe"]
+
+
+def test_a_call_that_a_tool_makes_itself_hides_and_edits_no_other_call():
+    def wipe(table: str) -> str:
+        return "wiped"
+
+    async def outer(question: str) -> str:
+        return await ToolExecutor(as_registry(tool(wipe, approve=True))).execute("wipe", {"table": "towns"})
+
+    async def approve(call, definition):
+        with view.waiting_for_approval(call) as show_edited:
+            during.append(displays.html)
+            show_edited({"table": "rivers"})
+        return {"table": "rivers"}
+
+    agent = Agent(
+        ScriptedProvider([FunctionCall("outer", {"question": "q"}, "c"), "ok"]), tools=[outer], approve=approve
+    )
+    displays, during = Displays(), []
+    view = CellView(Transcript(), displays)
+    agent.observers.append(view.feed)
+    asyncio.run(agent.chat("question"))
+    view.close()
+    assert ["outer" in html for html in during] == [True]
+    assert "rivers" not in displays.html
 
 
 def test_the_calls_of_one_answer_are_a_group():

@@ -138,7 +138,7 @@ async def test_approval_waits_do_not_count_as_tool_time():
 
 
 @pytest.fixture
-def font(tmp_path, monkeypatch):
+def font(tmp_path):
     """A font that has 日 and 本, and nothing else: the only one that is installed beside Matplotlib's."""
     from fontTools.fontBuilder import FontBuilder
     from fontTools.pens.ttGlyphPen import TTGlyphPen
@@ -162,9 +162,10 @@ def font(tmp_path, monkeypatch):
     before = list(font_manager.fontManager.ttflist)
     font_manager.fontManager.ttflist[:] = [each for each in before if "matplotlib" in each.fname]
     font_manager.fontManager.addfont(tmp_path / "signs.ttf")
-    monkeypatch.setattr(fonts, "FAMILIES", ("Not installed", "Of two signs"))
+    fonts._fonts_with.cache_clear()
     yield "Of two signs"
     font_manager.fontManager.ttflist[:] = before
+    fonts._fonts_with.cache_clear()
 
 
 @pytest.mark.filterwarnings("error")
@@ -177,3 +178,9 @@ async def test_labels_use_fonts_that_have_their_characters_or_boxes(font):
     assert question.get_fontfamily()[-1] == font
     assert font not in call.get_fontfamily()
     ax.figure.canvas.draw()
+    assert agent.trace.timeline().get_yticklabels()[0].get_fontfamily()[-1] == font
+    for sign in "日本":
+        await agent.chat(sign)
+    before = fonts._fonts_with.cache_info().misses
+    assert [each.get_fontfamily()[-1] for each in agent.trace.timeline().get_yticklabels()[-2:]] == [font, font]
+    assert fonts._fonts_with.cache_info().misses == before, "all fonts are read once for all labels"

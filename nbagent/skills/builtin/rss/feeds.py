@@ -179,7 +179,8 @@ def read_feed(body: bytes, name: str, headers: dict[str, str]) -> list[Article]:
     """
     options = {"sanitize_html": False, "resolve_relative_uris": False}  # HTML becomes plain text below
     try:
-        text = re.sub(rb"<!(?!--|\[CDATA\[)", b"<?", convert_to_utf8(headers, body, {}))
+        text = re.sub(rb"<!(?=[A-Za-z])", b"<?", convert_to_utf8(headers, body, {}))
+        text = re.sub(rb"<!(?!--|\[CDATA\[)", b"&lt;!", text)
         headers = {**headers, "content-type": "application/xml; charset=utf-8"}
         parsed = feedparser.parse(BytesIO(text), response_headers=headers, **options)
     except Exception as error:  # noqa: BLE001  feedparser's errors share no class, and a broken feed must not end the others

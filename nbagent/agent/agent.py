@@ -723,7 +723,7 @@ class Agent:
 
     @property
     def last_map(self) -> DataFrame | None:
-        """The answers so far of the latest `map`, which may be running, stopped or finished; None before any map.
+        """The latest `map`'s answers so far, whether it is running, stopped or finished; None before the first map.
 
         Rows that were not sent have the status "left".
         """

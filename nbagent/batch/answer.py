@@ -14,7 +14,7 @@ class Answer:
     - `key`: the row's key (see `rows.Row`); equal rows share one answer
     - `status`: the run's status, "error" if the row failed, or "left" if the row was not sent
     - `text`: the model's text
-    - `seconds`: from the first request to the last response, without the time spent waiting for a slot
+    - `seconds`: from the first request to the last response, excluding the time spent waiting for a slot
     - `values`: with `output`, the values by column (see `fields`). A checkpoint keeps the text and parses it again.
     """
 

@@ -122,7 +122,7 @@ class RateAdmission:
     def release(self, slot: int, end: int | ProviderError | None = None) -> None:
         """Release a slot. Idempotent.
 
-        `end` is the number of tokens of the request and its answer (0 if unknown), or the error with which the provider
+        `end` is the number of tokens in the request and its answer (0 if unknown), or the error with which the provider
         refused the request because of its rate limit or an overload (429 or 529). It is None if the request was
         cancelled or failed for another reason, which says nothing about rates.
         """

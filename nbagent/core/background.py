@@ -198,8 +198,8 @@ def note_main_loop() -> None:
 
 
 async def call_on_main(func: Callable[[], T]) -> T:
-    """Run `func` on the main thread. From another thread, this works while the main thread waits for this run, or
-    through the main thread's event loop.
+    """Run `func` on the main thread. From another thread, this works if the main thread is waiting for this run or is
+    running an event loop.
 
     A kernel that is busy with a cell runs `func` once the cell awaits something or ends. Raises `RuntimeError` if the
     main thread is neither waiting for this run nor running a kernel's event loop. Ctrl-C inside `func` cancels the run.

@@ -16,7 +16,7 @@ DRAWS, SEED = 2000, 0
 def wilson(share: float, n: int) -> tuple[float, float]:
     """Return Wilson's score interval for a share of `n` rows.
 
-    It is valid even for few rows and for shares near 0 and 1, where the usual interval is not (Wilson 1927,
+    It is valid even with few rows and for shares near 0 and 1, where the usual interval is not (Wilson 1927,
     https://doi.org/10.2307/2276774; Brown, Cai and DasGupta 2001, https://doi.org/10.1214/ss/1009213286).
 
     >>> [round(bound, 3) for bound in wilson(0.9, 10)]

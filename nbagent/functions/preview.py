@@ -22,8 +22,8 @@ class TextChange(NamedTuple):
     language: str = ""
 
     def lines(self) -> list[Line]:
-        """The changed lines and the lines around them, each with its sign. Invisible characters are shown, and long
-        runs of blanks become notes.
+        """The changed lines and the lines around them, each with its sign. Invisible characters are made visible, and
+        long runs of blanks are replaced by notes.
         """
         before, after = (None if text is None else folded(text) for text in (self.before, self.after))
         if before == after or before is None:

@@ -122,7 +122,7 @@ def _renamed_arguments(schema: str) -> Mapping[str, str]:
 
 
 def restored(answer: LLMResponse, names: Renamed) -> LLMResponse:
-    """The answer with original names in its calls. Its encoded form keeps the sent names."""
+    """The answer with original names in its calls. Its encoded form keeps the names that were sent."""
     if not names or not answer.function_calls:
         return answer
     calls = []

@@ -31,7 +31,7 @@ class ServerSettings:
     - `max_cost_per_conversation`, `max_cost_per_token`: budgets in US dollars
     - `max_body_bytes`, `body_seconds`: the maximum size of a request's body, and the time within which it must arrive
     - `requests_per_minute`, `max_concurrent`: limits per token and server process; for `max_concurrent`, requests that
-      only read, approve or deny a call, or stop a run are counted separately
+      only read data, stop a run, or approve or deny a call are counted separately
     - `approval_seconds`: how long a call waits for a person's decision before it is denied
     - `grace_seconds`: how long runs may take to finish when the server stops
     - `access_log`: whether the logger `nbagent.access` writes a line for each request

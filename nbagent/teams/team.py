@@ -43,8 +43,8 @@ class Team(Agent):
             another member with the tool `hand_over`. That member answers, or hands it back. With "round_robin", the
             members speak in turn, and the last answer is the result.
         rounds: how many times each member speaks in a round robin.
-        options: as for `Agent`, except the plan, and the model and the tools, which come from the members. The system
-            prompt is for all members, and limits apply to all of them together.
+        options: as for `Agent`, but without a plan, a model and tools, since models and tools come from the members.
+            The system prompt is for all members, and limits apply to all of them together.
 
     The speaker's name is in `trace.calls["speaker"]` and in the messages of the history.
 

@@ -41,7 +41,7 @@ class OpenRun:
     _n_tools: int = 0
 
     def send(self, wait: float = 0.0) -> None:
-        """Note that an attempt of the call starts in `wait` seconds, and discard the previous attempt's thinking."""
+        """Record that an attempt at the call starts in `wait` seconds, and discard the previous attempt's thinking."""
         self.sent, self.waiting = time.time() + wait - self.timing.setup_s, True
         self.thinking.clear()
 

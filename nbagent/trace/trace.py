@@ -431,7 +431,7 @@ class Trace:
         return key_values_html(self.summary_lines())
 
     def summary_lines(self) -> list[tuple[str, str]]:
-        """The lines of the display in a notebook, each as a label and a text."""
+        """The lines of the display in a notebook, each as a label and its text."""
         if not self.is_recording:
             return [("runs", _NOT_RECORDING)]
         with self.recorder.lock:

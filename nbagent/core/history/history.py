@@ -357,7 +357,9 @@ class ContextManager:
 
     @property
     def has_provider_count(self) -> bool:
-        """Whether the provider has counted this history. The provider's count includes the tool definitions."""
+        """Whether the provider has counted the tokens in this history. The provider's count includes the tool
+        definitions.
+        """
         return 0 < self._counted[0] <= len(self.messages)
 
     def record_usage(self, usage: Usage) -> None:

@@ -220,7 +220,7 @@ class NotebookDocument(ABC):
         return [CellDiff(number, cell_id, was, is_) for number, is_, cell_id, was in found if was != is_]
 
     async def undo(self, run_id: str | None = None) -> list[str]:
-        """Undo the changes of a run, by default the last one.
+        """Undo the changes made by a run, by default the last one.
 
         A cell that somebody has changed since then is skipped and stays in the journal. Returns the ids of the skipped
         cells.

@@ -159,7 +159,7 @@ class NotebookPages(anywidget.AnyWidget):
 
     - `{"page": id, "hello": path, "session": connection_id}`, and `{"page": id, "bye": True}`
     - `{"page": id, "answer": number, "part": text, "more": True}`: a response to a request. Long JSON text is sent in
-      parts, because the server closes the connection if a message has 10 MB
+      parts, because the server closes the connection if a message reaches 10 MB
     - `{"page": id, "do": "diff", "run": run_id}` (or `undo`, `accept`) for a click
     - `{"page": id, "decide": number, "chosen": true}` (or false, or the edited text) for a proposed change
 

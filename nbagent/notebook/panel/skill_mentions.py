@@ -52,7 +52,7 @@ def activated(agent: Agent, text: str, replaces: LLMMessage | None = None) -> li
 
 
 def as_question(content: Content, skills: Sequence[Attachment] = (), cell_id: str | None = None) -> LLMMessage:
-    """Create the message of a prompt. A prompt with skill instructions is kept when a long conversation is trimmed."""
+    """Create the message for a prompt. A prompt with skill instructions is kept when a long conversation is trimmed."""
     if skills:
         own = [{"type": "text", "text": content}] if isinstance(content, str) else content
         content = joined_content([*own, {"type": "text", "text": f"\n\n{with_attachments('', skills)}"}])

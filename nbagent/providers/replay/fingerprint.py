@@ -86,7 +86,7 @@ class Fingerprints:
         return key
 
     def from_hashes(self, hashes: list[str], functions: list[dict[str, Any]], options: dict[str, Any]) -> Fingerprint:
-        """The fingerprint of a request whose messages were added before. `hashes` identifies them."""
+        """The fingerprint of a request whose messages have already been added. `hashes` identifies them."""
         key = _hash(hashes[-1] if hashes else "", [functions, options])
         return Fingerprint([self._data[each] for each in hashes], functions, options, hashes, key)
 

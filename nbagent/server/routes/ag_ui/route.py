@@ -74,7 +74,7 @@ async def _write(exchange: AgUiExchange) -> AsyncGenerator[str]:
 
 
 class ThreadRun:
-    """A run of the agent that spans one or several requests.
+    """A run of the agent that spans one or more requests.
 
     While the run waits for a person, closing `held` cancels it.
     """

@@ -121,7 +121,9 @@ class _Codec(ResponsesCodec):
 
 
 class ServedAgent(HTTPProvider):
-    """A provider whose model is an agent on a server, created by `connect`. Its options are those of `HTTPProvider`."""
+    """A provider whose model is an agent on a server, created by `connect`. It takes the same options as
+    `HTTPProvider`.
+    """
 
     provider_name = NBAGENT_SERVER
 

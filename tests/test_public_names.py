@@ -97,7 +97,9 @@ def test_the_error_for_a_missing_extra_names_its_packages(monkeypatch):
     assert "It needs the packages of the extra 'plot' in " in str(missing_extra("It", "plot"))
 
 
-@pytest.mark.skipif(version("pandas").startswith("2."), reason="pandas 2 loads pyarrow from C, past the test's hiding")
+@pytest.mark.skipif(
+    version("pandas").startswith("2."), reason="pandas 2 imports pyarrow from C, so this test can't hide it"
+)
 def test_each_feature_names_its_missing_extra(tmp_path):
     """This hides the extras' packages. `make release-check` does the same without installing them."""
     (tmp_path / "sitecustomize.py").write_text(f"import sys\nsys.modules.update(dict.fromkeys('{OF_EXTRAS}'.split()))")

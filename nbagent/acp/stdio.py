@@ -1,7 +1,7 @@
 """Serves an agent over stdin and stdout, for `nbagent acp`.
 
-Both streams are reserved for the protocol. All other output, including that of libraries and tool processes, goes to
-stderr.
+Both streams are reserved for the protocol. All other output goes to stderr, including output from libraries and tool
+processes.
 """
 
 from __future__ import annotations

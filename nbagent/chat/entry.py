@@ -60,7 +60,7 @@ class PanelEntry:
         self.replaces: LLMMessage | None = None
         #: Facts about the prompt's run, such as its branch and cell.
         self.run = run
-        #: What is below the answer, by name: HTML, widgets and calls that need approval.
+        #: The pieces below the answer, by name: HTML, widgets and calls that need approval.
         self._below: dict[str, Piece] = {}
         #: The ids of widgets that the run's tools displayed. They replace their text.
         self._live: dict[str, None] = {}

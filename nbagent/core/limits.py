@@ -121,8 +121,8 @@ _waiting: list[ThreadsafeEvent] = []
 
 @dataclass(slots=True)
 class Account:
-    """The spending of a run, and its limits. A run's spending also counts towards that of the run whose tool started
-    it, and so on up to the first run.
+    """The spending of a run, and its limits. The spending is also charged to the run whose tool started this run, and
+    so on up to the first run.
 
     `parent` is the account of the run whose tool started this run, or of the map to which this row belongs. `budgets`
     are accounts shared with other runs (see `Budget`).

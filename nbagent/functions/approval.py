@@ -70,7 +70,8 @@ def offer_default_approver(approver: Approver) -> None:
 
 
 def approver_of(own: Approver | None) -> Approver | None:
-    """The approver to ask: the agent's own, else that of the enclosing run, panel or cell, else the default.
+    """The approver to ask. This is the agent's own, or else the approver from the enclosing run, panel or cell, or else
+    the default.
 
     If the enclosing run has `approve_all`, its approver comes first.
     """

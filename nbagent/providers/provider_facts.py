@@ -279,8 +279,8 @@ class ProviderFacts:
         return self.regions[region].base_url
 
     def address_of(self, key: str | None) -> str:
-        """The base URL to use with a key if no URL was chosen: that of the region whose variable contains the key, else
-        the default.
+        """The base URL to use with a key if no URL was chosen. It belongs to the region whose variable contains the
+        key, or is the default.
         """
         for region in self.regions.values():
             if key and region.key_vars and keys.find(region.key_vars) == key:

@@ -76,7 +76,7 @@ def thinking_of(blocks: Sequence[Row]) -> list[Row]:
 
 
 def _provider_blocks(native: Any, message: LLMMessage) -> Iterator[Row]:
-    """The blocks in the provider's order, or only the thinking if the calls don't match those of the message."""
+    """The blocks in the provider's order, or only the thinking if the calls don't match the message's calls."""
     lists = native if isinstance(native, dict) else {}
     items = list(_flat(lists.get("blocks") or lists.get("items") or lists.get("parts")))
     agrees = sum(map(_is_call, items)) == len(message.tool_calls or ())

@@ -21,7 +21,8 @@ _ARE_IN = "run_id IN (SELECT value FROM json_each(?))"
 def combined_rows(
     members: Iterable[tuple[Recorder, set[str] | None]], names: Iterable[str] = TABLES
 ) -> dict[str, list[Row]]:
-    """The combined rows by table: for each recorder, those of the given runs, or of all its runs if None is given.
+    """The combined rows by table. Each recorder contributes the rows of the given runs, or all its rows if None is
+    given.
 
     If several recorders contain the same run, the rows of the last one are used.
     """

@@ -219,7 +219,7 @@ class Recorder:
             self._sent.clear()  # it keeps messages alive; the next requests are recorded in full
 
     def flush(self) -> TraceStore:
-        """Write the rows to the store, including those of runs in progress. Raises sqlite3.Error."""
+        """Write the rows to the store, including rows of runs in progress. Raises sqlite3.Error."""
         rows = {name: [*self._open.get(name, ()), *new] for name, new in self._new.items()}
         for event in self._new["events"]:
             if not isinstance(event["data"], str):

@@ -160,7 +160,7 @@ class Trace:
 
     @property
     def events(self) -> TraceFrame:
-        """One row per event, except for streamed pieces, such as those of text, thinking and arguments."""
+        """One row per event, except for streamed pieces of text, thinking, arguments and the like."""
         return self._frame("events")
 
     @property

@@ -262,8 +262,8 @@ class Filling:
     # -- enums and flags ----------------------------------------------------------------------------------------------
 
     def _named(self, name: str) -> list[tuple[float, Piece]]:
-        """The values that the request names, among those of an enum or, unless it is a free text, those quoted in the
-        description.
+        """The enum values that the request names. For a parameter without an enum that is not free text, the values
+        quoted in its description take their place.
         """
         schema = self.schemas[name]
         is_list = schema.get("type") == "array"

@@ -23,8 +23,8 @@ def open_store(place: str, **options: Any) -> ConversationStore:
       has four slashes, `"sqlite:////srv/conversations.sqlite"`
     - `"redis://user:password@host:6379/0"`, `"rediss://…"` with TLS, `"unix:///path/to/redis.sock"`
 
-    `options` are those of `ConversationStore`: `lease_s`, `ttl_s` and `answer_ttl_s`. Raises ConfigurationError for an
-    invalid address or option.
+    `options` are the same as for `ConversationStore`: `lease_s`, `ttl_s` and `answer_ttl_s`. Raises ConfigurationError
+    for an invalid address or option.
 
     >>> open_store("sqlite:///conversations.sqlite", ttl_s=86_400)
     SQLiteStore('conversations.sqlite')

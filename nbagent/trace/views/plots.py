@@ -154,7 +154,7 @@ class AxesList(list["Axes"]):
 
 
 def subplots(columns: int, **options: Any) -> AxesList:
-    """Create axes side by side. A notebook displays them after the cell. `options` are those of `pyplot.subplots`."""
+    """Create axes side by side. A notebook displays them after the cell. `options` are passed to `pyplot.subplots`."""
     try:
         import matplotlib.pyplot as plt
     except ImportError:

@@ -64,7 +64,7 @@ async def reply(
 
 
 def settled(run: Iterable[AnyEvent]) -> Iterator[AnyEvent]:
-    """Yield the events of a run, except those of discarded attempts at an answer.
+    """Yield the events of a run, without the events of discarded attempts at an answer.
 
     >>> from nbagent.core.events import Done, Retry, Text
     >>> [event.content for event in settled([Text("It"), Retry("Again"), Text("It is"), Done("It is")])]
